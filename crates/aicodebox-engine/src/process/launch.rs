@@ -1,0 +1,76 @@
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// How to start one process and how to stop it: pure data, what a keeper gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// `argv[0]` and the arguments.
+    pub args: Vec<OsString>,
+    /// The whole environment; nothing is inherited.
+    pub env: Vec<(OsString, OsString)>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// How to stop it.
+    pub stop: StopPlan,
+    /// Resource limits, set in the leader.
+    pub rlimits: Vec<Rlimit>,
+    /// `PR_SET_NO_NEW_PRIVS` in the leader.
+    pub no_new_privs: bool,
+}
+
+/// Standard input of a leader. Never inherited, never left open.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    /// `/dev/null`.
+    Null,
+    /// These bytes, then end of file. They stay in the server, which writes them beside reading.
+    Bytes(#[serde(skip)] Vec<u8>),
+}
+
+impl std::fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Null => f.write_str("Null"),
+            // A prompt is private: it must not reach a log by way of a derived Debug.
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+        }
+    }
+}
+
+/// The polite signal and how long it has before everything is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopPlan {
+    /// Signal number, sent to the leader alone (with SIGCONT).
+    pub signal: i32,
+    /// Grace after it.
+    pub grace: Duration,
+}
+
+impl Default for StopPlan {
+    fn default() -> Self {
+        Self { signal: nix::sys::signal::Signal::SIGTERM as i32, grace: Duration::from_secs(2) }
+    }
+}
+
+/// One `setrlimit` of the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rlimit {
+    /// `RLIMIT_…` number.
+    pub resource: u32,
+    /// Soft and hard limit.
+    pub value: u64,
+}
+
+/// The limits under which the server watches a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall clock, from the start of the process.
+    pub deadline: Option<Duration>,
+    /// Longest time without a byte on stdout or stderr.
+    pub idle: Option<Duration>,
+}

@@ -1,0 +1,17 @@
+//! The vocabulary of a run: what is asked, what happens, how it ends. Depends on nothing else here.
+
+mod event;
+mod exit;
+mod failure;
+mod id;
+mod outcome;
+mod request;
+mod usage;
+
+pub use event::{EventSink, NativeRecord, Notice, RunEvent, ToolEvent, ToolPhase};
+pub use exit::{Capture, EndedBy, Exit, ExitStatus};
+pub use failure::{AgentFault, Failure, FailureKind};
+pub use id::{RunId, SessionId, SessionKey};
+pub use outcome::{Attempt, Finish, RunOutcome, RunStatus, Verdict};
+pub use request::{Origin, RunRequest, SessionChoice, ToolPolicy, Workspace};
+pub use usage::{SessionTotals, Tokens, Usage};

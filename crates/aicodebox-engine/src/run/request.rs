@@ -1,0 +1,143 @@
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::Value;
+
+use super::{SessionId, SessionKey};
+
+/// Where a run works. Made by [`crate::workspace`] alone, so that no raw path travels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Workspace {
+    /// Canonical absolute path.
+    pub path: PathBuf,
+    /// Whether it is the root of all workspaces.
+    pub root: bool,
+    /// A temporary directory of this run alone, removed after it.
+    pub ephemeral: bool,
+}
+
+/// Which conversation the run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionChoice {
+    /// A new one. `keep` = it will be resumed later.
+    Fresh {
+        /// Whether the agent must store it.
+        keep: bool,
+    },
+    /// The last one that this key had in this workspace; a fresh, kept one when there is none.
+    Continue(SessionKey),
+    /// That one.
+    Resume(SessionId),
+}
+
+/// Which tools the agent may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolPolicy {
+    /// What the agent does by default.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These, by the agent's own names; not empty.
+    Only(Vec<String>),
+}
+
+/// Who asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `POST /run`.
+    Api,
+    /// Chat completions.
+    OpenAi,
+    /// An MCP tool.
+    Mcp,
+    /// A Telegram chat.
+    Telegram {
+        /// Chat id.
+        chat: i64,
+        /// Topic (message thread) id.
+        topic: Option<i32>,
+    },
+    /// A cron job.
+    Cron {
+        /// Name of the job.
+        job: String,
+    },
+    /// `aicodebox run` or `verify`.
+    Cli,
+}
+
+impl Origin {
+    /// The surface's name, for labels and logs.
+    pub fn surface(&self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::OpenAi => "openai",
+            Self::Mcp => "mcp",
+            Self::Telegram { .. } => "telegram",
+            Self::Cron { .. } => "cron",
+            Self::Cli => "cli",
+        }
+    }
+}
+
+/// What one run is asked to do. Every optional field that the agent has no channel for is handled as its
+/// adapter file says: prefixed, dropped with a notice, or refused.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The task; not empty.
+    pub prompt: String,
+    /// Where to work.
+    pub workspace: Workspace,
+    /// Which conversation.
+    pub session: SessionChoice,
+    /// The model; else the configured or the file's default.
+    pub model: Option<String>,
+    /// How hard to think, in the adapter's words.
+    pub effort: Option<String>,
+    /// Replaces the agent's system prompt.
+    pub system_prompt: Option<String>,
+    /// Added to the agent's system prompt.
+    pub append_system_prompt: Option<String>,
+    /// JSON Schema of the answer.
+    pub json_schema: Option<Value>,
+    /// Tools.
+    pub tools: ToolPolicy,
+    /// Image files, absolute, inside the workspace.
+    pub images: Vec<PathBuf>,
+    /// More words for the agent's command line.
+    pub extra_args: Vec<String>,
+    /// Wall clock limit from the start of the process; else the configured one.
+    pub deadline: Option<Duration>,
+    /// No-output limit; else the configured one.
+    pub idle: Option<Duration>,
+    /// Whether deltas are wanted as they come.
+    pub stream: bool,
+    /// Whether provider records are to be kept (`eventMode`, event readers).
+    pub natives: bool,
+    /// Who asked.
+    pub origin: Origin,
+}
+
+impl RunRequest {
+    /// A fresh run of `prompt` in `workspace`, everything else by default.
+    pub fn new(prompt: impl Into<String>, workspace: Workspace, origin: Origin) -> Self {
+        Self {
+            prompt: prompt.into(),
+            workspace,
+            session: SessionChoice::Fresh { keep: false },
+            model: None,
+            effort: None,
+            system_prompt: None,
+            append_system_prompt: None,
+            json_schema: None,
+            tools: ToolPolicy::All,
+            images: Vec::new(),
+            extra_args: Vec::new(),
+            deadline: None,
+            idle: None,
+            stream: false,
+            natives: false,
+            origin,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Token counts that mean the same for every agent. `None` = the agent did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// All input tokens, cached ones included.
+    pub input: Option<u64>,
+    /// Generated tokens.
+    pub output: Option<u64>,
+    /// The part of `input` that was read from a cache.
+    pub cache_read: Option<u64>,
+    /// The part of `input` that was written to a cache.
+    pub cache_write: Option<u64>,
+    /// The part of the output that was reasoning.
+    pub reasoning: Option<u64>,
+    /// The provider's own total, where it gives one.
+    pub total: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// What a run consumed: the provider's own object and its canonical reading.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The provider's object; over several steps or attempts numbers are added at any depth, the rest keeps
+    /// its first value.
+    pub native: Value,
+    /// The same in our words.
+    pub tokens: Tokens,
+}
+
+/// The counters of a whole session after a run, kept so that the next run of it can be told apart
+/// (codex reports totals of the thread).
+pub type SessionTotals = Usage;
+
+impl Tokens {
+    /// Adds `other`, field by field; a field that neither knows stays unknown.
+    pub fn add(&mut self, other: &Self) {
+        fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(a + b),
+                (a, b) => a.or(b),
+            }
+        }
+        self.input = sum(self.input, other.input);
+        self.output = sum(self.output, other.output);
+        self.cache_read = sum(self.cache_read, other.cache_read);
+        self.cache_write = sum(self.cache_write, other.cache_write);
+        self.reasoning = sum(self.reasoning, other.reasoning);
+        self.total = sum(self.total, other.total);
+        self.cost_usd = sum(self.cost_usd, other.cost_usd);
+    }
+}
+
+impl Usage {
+    /// Adds another attempt or step.
+    pub fn add(&mut self, other: &Self) {
+        add_numbers(&mut self.native, &other.native);
+        self.tokens.add(&other.tokens);
+    }
+}
+
+/// Adds the numbers of `other` to those at the same place in `sum`; what `sum` lacks is taken over.
+pub(crate) fn add_numbers(sum: &mut Value, other: &Value) {
+    match (sum, other) {
+        (Value::Number(a), Value::Number(b)) => {
+            let integers = a.as_i64().zip(b.as_i64()).and_then(|(x, y)| x.checked_add(y)).map(Into::into);
+            let floats = || serde_json::Number::from_f64(a.as_f64()? + b.as_f64()?);
+            if let Some(total) = integers.or_else(floats) {
+                *a = total;
+            }
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            for (key, value) in b {
+                match a.get_mut(key) {
+                    Some(mine) => add_numbers(mine, value),
+                    None => {
+                        a.insert(key.clone(), value.clone());
+                    }
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            for (mine, value) in a.iter_mut().zip(b) {
+                add_numbers(mine, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_add_at_any_depth_and_the_rest_keeps_its_first_value() {
+        let mut sum = json!({"in": 1, "tier": "a", "deep": {"x": 1.5, "list": [1, 2]}});
+        add_numbers(&mut sum, &json!({"in": 2, "tier": "b", "deep": {"x": 1, "y": 7, "list": [10, 20]}}));
+        assert_eq!(sum, json!({"in": 3, "tier": "a", "deep": {"x": 2.5, "list": [11, 22], "y": 7}}));
+    }
+}

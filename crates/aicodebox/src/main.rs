@@ -1,0 +1,3 @@
+//! The box: see the README.
+
+fn main() {}
