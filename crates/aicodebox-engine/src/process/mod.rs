@@ -5,9 +5,13 @@
 //! end only when `waitpid` says that no descendant is left. See `docs/processes.md`.
 
 mod launch;
+mod lines;
 mod output;
 mod stop;
+mod utf8;
 
 pub use launch::{Launch, Limits, Rlimit, Stdin, StopPlan};
+pub use lines::{Line, Lines, MAX_LINE};
 pub use output::{Flow, Output, Stream};
 pub use stop::{Requests, Stop};
+pub use utf8::Utf8Chunks;
