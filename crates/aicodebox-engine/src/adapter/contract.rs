@@ -42,6 +42,8 @@ pub struct ReaderContext<'a> {
     pub resumes: bool,
     /// The counters of that session before this attempt; `None` = not known.
     pub baseline: Option<SessionTotals>,
+    /// [`Plan::ticket`] of this attempt's plan.
+    pub ticket: Option<u64>,
     /// Where events go.
     pub events: Arc<dyn EventSink>,
 }
@@ -95,6 +97,9 @@ pub struct Plan {
     pub ignored: Vec<&'static str>,
     /// The longest silence of a healthy run; a shorter idle limit is raised to it.
     pub quiet: Option<Duration>,
+    /// Ties this attempt's reader to its plan, for an adapter that keeps something between the two (a Python
+    /// adapter: its request object); `None` for all others. Handed back in [`ReaderContext::ticket`].
+    pub ticket: Option<u64>,
 }
 
 /// A file that a launch needs.
