@@ -174,9 +174,14 @@ pub enum PlanError {
 }
 
 /// Why a reader gave no reading.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReadError(pub String);
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ReadError {
+    /// What went wrong, and what to do.
+    pub message: String,
+    /// The end, handed back.
+    pub exit: Box<Exit>,
+}
 
 /// How a field reaches the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

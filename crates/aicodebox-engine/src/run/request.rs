@@ -1,18 +1,35 @@
-use std::{path::PathBuf, time::Duration};
+use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use super::{SessionId, SessionKey};
 
 /// Where a run works. Made by [`crate::workspace`] alone, so that no raw path travels.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Workspace {
     /// Canonical absolute path.
     pub path: PathBuf,
     /// Whether it is the root of all workspaces.
     pub root: bool,
-    /// A temporary directory of this run alone, removed after it.
-    pub ephemeral: bool,
+    /// Set for a temporary directory of this run alone: it is removed when the last clone of this is dropped.
+    pub guard: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Workspace {
+    /// Whether it is a temporary directory of this run alone.
+    pub fn ephemeral(&self) -> bool {
+        self.guard.is_some()
+    }
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace")
+            .field("path", &self.path)
+            .field("root", &self.root)
+            .field("ephemeral", &self.ephemeral())
+            .finish()
+    }
 }
 
 /// Which conversation the run belongs to.
@@ -23,8 +40,9 @@ pub enum SessionChoice {
         /// Whether the agent must store it.
         keep: bool,
     },
-    /// The last one that this key had in this workspace; a fresh, kept one when there is none.
-    Continue(SessionKey),
+    /// The last one that the run's origin had in this workspace ([`Origin::session_key`]); a fresh, kept one when
+    /// there is none.
+    Continue,
     /// That one.
     Resume(SessionId),
 }
@@ -67,6 +85,16 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Whose conversations these are: one key per chat and topic, per job, else `run`.
+    pub fn session_key(&self) -> SessionKey {
+        SessionKey(match self {
+            Self::Api | Self::OpenAi | Self::Mcp | Self::Cli => "run".into(),
+            Self::Telegram { chat, topic: None } => format!("telegram:{chat}"),
+            Self::Telegram { chat, topic: Some(topic) } => format!("telegram:{chat}:{topic}"),
+            Self::Cron { job } => format!("cron:{job}"),
+        })
+    }
+
     /// The surface's name, for labels and logs.
     pub fn surface(&self) -> &'static str {
         match self {
@@ -116,6 +144,8 @@ pub struct RunRequest {
     pub natives: bool,
     /// Who asked.
     pub origin: Origin,
+    /// What the surface wants to find again in the record when it answers later; the engine does not look at it.
+    pub note: Value,
 }
 
 impl RunRequest {
@@ -138,6 +168,7 @@ impl RunRequest {
             stream: false,
             natives: false,
             origin,
+            note: Value::Null,
         }
     }
 }

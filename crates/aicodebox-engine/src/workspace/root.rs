@@ -1,0 +1,182 @@
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use cap_std::{ambient_authority, fs::Dir};
+
+use crate::run::Workspace;
+
+/// The root of all workspaces, held open: what is resolved beneath it cannot leave it, whatever links an agent
+/// has made there in the meantime (openat2 with RESOLVE_BENEATH, through cap-std).
+#[derive(Debug)]
+pub struct Workspaces {
+    dir: Dir,
+    path: PathBuf,
+}
+
+/// Why a path is no workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// It begins with `/`.
+    #[error("the workspace '{0}' is absolute: give a path below the workspace root")]
+    Absolute(String),
+    /// It contains `..`, or a link leads out of the root.
+    #[error("the workspace '{0}' leads out of the workspace root")]
+    Escapes(String),
+    /// It names something that is no directory.
+    #[error("the workspace '{0}' is not a directory")]
+    NotADirectory(String),
+    /// The system refused.
+    #[error("the workspace '{path}' cannot be used: {source}")]
+    Io {
+        /// The path as it was given.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Workspaces {
+    /// Opens the root; it must exist.
+    ///
+    /// # Errors
+    /// When it is missing, no directory, or not readable.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let dir = Dir::open_ambient_dir(root, ambient_authority())?;
+        let path = path_of(dir.as_fd())?;
+        Ok(Self { dir, path })
+    }
+
+    /// Canonical path of the root.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The root as a workspace.
+    pub fn root(&self) -> Workspace {
+        Workspace { path: self.path.clone(), root: true, guard: None }
+    }
+
+    /// The directory `relative` below the root; missing ones are made. Empty and `.` are the root itself.
+    /// Blocks on the file system.
+    ///
+    /// # Errors
+    /// See [`WorkspaceError`].
+    pub fn resolve(&self, relative: &str) -> Result<Workspace, WorkspaceError> {
+        let shown = || relative.chars().take(200).collect::<String>();
+        let mut clean = PathBuf::new();
+        for component in Path::new(relative).components() {
+            match component {
+                Component::Normal(name) => clean.push(name),
+                Component::CurDir => {}
+                Component::RootDir | Component::Prefix(_) => return Err(WorkspaceError::Absolute(shown())),
+                Component::ParentDir => return Err(WorkspaceError::Escapes(shown())),
+            }
+        }
+        if clean.as_os_str().is_empty() {
+            return Ok(self.root());
+        }
+        let opened = match self.dir.open_dir(&clean) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+                self.dir.create_dir_all(&clean).and_then(|()| self.dir.open_dir(&clean))
+            }
+            other => other,
+        };
+        let path = opened.and_then(|dir| path_of(dir.as_fd())).map_err(|source| match source.kind() {
+            // cap-std reports a path that a link leads out of the sandbox as a denied permission without an
+            // operating system's number.
+            io::ErrorKind::PermissionDenied if source.raw_os_error().is_none() => {
+                WorkspaceError::Escapes(shown())
+            }
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                WorkspaceError::NotADirectory(shown())
+            }
+            _ => WorkspaceError::Io { path: shown(), source },
+        })?;
+        // A link may lead back to the root; then it is the root, with the root's rules.
+        Ok(Workspace { root: path == self.path, path, guard: None })
+    }
+
+    /// Whether new entries can be made in the root (readiness). Blocks on the file system.
+    pub fn writable(&self) -> bool {
+        nix::unistd::faccessat(
+            &self.dir,
+            ".",
+            nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK,
+            nix::fcntl::AtFlags::AT_EACCESS,
+        )
+        .is_ok()
+    }
+}
+
+/// Canonical path of an open directory: asked of the kernel, so that it cannot be another one's.
+fn path_of(dir: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn root() -> (tempfile::TempDir, Workspaces) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("root")).unwrap();
+        let workspaces = Workspaces::open(&dir.path().join("root")).unwrap();
+        (dir, workspaces)
+    }
+
+    #[test]
+    fn directories_below_the_root_are_made_and_canonical() {
+        let (_dir, workspaces) = root();
+        let made = workspaces.resolve("./a//b/.").unwrap();
+        assert_eq!(made.path, workspaces.path().join("a/b"));
+        assert!(!made.root && made.path.is_dir());
+        assert_eq!(workspaces.resolve("a/b").unwrap().path, made.path);
+        for root in ["", ".", "./"] {
+            let resolved = workspaces.resolve(root).unwrap();
+            assert!(resolved.root && resolved.path == workspaces.path(), "{resolved:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_root() {
+        let (dir, workspaces) = root();
+        // M18: the original compared strings, and took `root-evil` for a part of `root`.
+        fs::create_dir(dir.path().join("root-evil")).unwrap();
+        symlink(dir.path().join("root-evil"), workspaces.path().join("sibling")).unwrap();
+        symlink("/etc", workspaces.path().join("etc")).unwrap();
+        symlink("../root-evil", workspaces.path().join("relative")).unwrap();
+        symlink("/nonexistent", workspaces.path().join("dangling")).unwrap();
+        assert!(matches!(workspaces.resolve("/etc"), Err(WorkspaceError::Absolute(_))));
+        for path in
+            ["..", "a/../..", "a/../b", "sibling", "sibling/x", "etc", "relative", "dangling", "dangling/x"]
+        {
+            let got = workspaces.resolve(path);
+            assert!(matches!(got, Err(WorkspaceError::Escapes(_))), "{path}: {got:?}");
+        }
+        assert!(!dir.path().join("root-evil/x").exists());
+    }
+
+    #[test]
+    fn a_link_within_the_root_is_followed_to_one_canonical_path() {
+        let (_dir, workspaces) = root();
+        let real = workspaces.resolve("real").unwrap();
+        symlink("real", workspaces.path().join("link")).unwrap();
+        symlink(".", workspaces.path().join("self")).unwrap();
+        assert_eq!(workspaces.resolve("link").unwrap().path, real.path);
+        assert!(workspaces.resolve("self").unwrap().root);
+    }
+
+    #[test]
+    fn a_file_is_no_workspace() {
+        let (_dir, workspaces) = root();
+        fs::write(workspaces.path().join("file"), "").unwrap();
+        for path in ["file", "file/x"] {
+            assert!(matches!(workspaces.resolve(path), Err(WorkspaceError::NotADirectory(_))), "{path}");
+        }
+    }
+}
