@@ -1,0 +1,27 @@
+# Each target is one script; `make help` lists them. Only Rust, a C compiler, Python 3 and git have to be there.
+.PHONY: help demo test test-agents bench fuzz lint format
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: ## build, start the API with the demo agent, show it at work, stop
+	@python3 scripts/demo.py
+
+test: ## everything that a change must pass: format, clippy, tests, documentation
+	@scripts/test.sh
+
+test-agents: ## the real agent CLIs on a mock model, through the HTTP API
+	@python3 tests/agents/run.py
+
+bench: ## measure against the floor of this machine; a missed target fails
+	@python3 bench/run.py
+
+fuzz: ## the property tests with 20,000 cases each
+	@scripts/fuzz.sh
+
+lint: ## format, clippy, documentation, licences, unused dependencies
+	@scripts/lint.sh
+
+format: ## format the sources
+	@cargo fmt --all

@@ -1,0 +1,35 @@
+//! The box's modules are layers too: a command starts surfaces, and a surface speaks to the engine.
+
+#[path = "../../aicodebox-engine/tests/layering/source.rs"]
+mod source;
+
+use std::path::Path;
+
+use source::{Layers, read_sources, upward_names};
+
+const LAYERS: Layers = &[
+    ("main", &["command", "init"]),
+    ("command", &["init", "serve", "surface", "config"]),
+    ("init", &[]),
+    ("serve", &["surface", "config"]),
+    ("surface", &["config"]),
+    ("config", &[]),
+];
+
+#[test]
+fn modules_name_only_what_is_below_them() {
+    let wrong = upward_names(&sources(), LAYERS);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_init_starts_processes() {
+    for source in sources().iter().filter(|source| source.module != "init") {
+        let file = source.file.display();
+        assert!(!source.code.contains("process::Command"), "{file}: processes are started by the engine");
+    }
+}
+
+fn sources() -> Vec<source::Source> {
+    read_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+}
