@@ -30,9 +30,32 @@ pub trait Adapter: Send + Sync {
     /// [`PlanError`] when the request cannot be carried out by this agent.
     fn plan<'a>(&'a self, request: &'a RunRequest, host: &'a Host) -> BoxFuture<'a, Result<Plan, PlanError>>;
 
+    /// Where its program is.
+    ///
+    /// # Errors
+    /// [`PlanError::Program`] when it is missing or may not be executed.
+    fn program(&self, host: &Host) -> Result<PathBuf, PlanError>;
+
+    /// The questions that the program must be asked before a plan can be made, each by a run of its own; the
+    /// engine asks them once per version of the program and hands the answers over in [`Host::flags`].
+    fn probes(&self, _host: &Host) -> Vec<Probe> {
+        Vec::new()
+    }
+
     /// A reader for one attempt.
     fn reader(&self, context: ReaderContext<'_>) -> Box<dyn OutputReader>;
 }
+
+/// A question to the program: start it so, and see which of the flags it knows.
+pub struct Probe {
+    /// How to ask. Both output streams are the answer.
+    pub launch: Launch,
+    /// Reads the answer.
+    pub read: ReadProbe,
+}
+
+/// Reads a program's answer: each flag that was asked for, and whether it is known.
+pub type ReadProbe = Box<dyn Fn(&str) -> Vec<(String, bool)> + Send + Sync>;
 
 /// What a reader knows before the first byte.
 pub struct ReaderContext<'a> {

@@ -6,6 +6,6 @@
 mod contract;
 
 pub use contract::{
-    Adapter, AdapterInfo, Capabilities, Capability, Host, OutputReader, Plan, PlanError, ReadError,
-    ReaderContext, Reading, RunFile, TEXT_LIMIT,
+    Adapter, AdapterInfo, Capabilities, Capability, Host, OutputReader, Plan, PlanError, Probe, ReadError,
+    ReadProbe, ReaderContext, Reading, RunFile, TEXT_LIMIT,
 };
