@@ -1,0 +1,1 @@
+"""Where early adapters import from."""
