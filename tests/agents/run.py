@@ -1,0 +1,157 @@
+"""make test-agents: drives the real agent CLIs, on a mock model, through the HTTP API of a real server.
+
+usage: run.py [--agents codex,pi] [--only plain,stop] [--keep]
+
+Prints one line per scenario and `N passed, N failed` at the end.
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+
+import install  # noqa: E402
+from agents import AGENTS, Agent  # noqa: E402
+from box import Box, build, free_port  # noqa: E402
+from scenarios import SCENARIOS, Stage  # noqa: E402
+from wire import Wire  # noqa: E402
+
+AT_ONCE = 3
+"""Scenarios that play at the same time: a run uses about one core while its agent starts."""
+
+FIRST_GROUP = 61_000
+"""Supplementary groups from here mark the processes of a server; nothing on a machine has them."""
+
+
+class Mock:
+    """The mock model, and before it a proxy that keeps every request as it came."""
+
+    def __init__(self, folder: Path):
+        node, modules = install.node_bin(), install.package("@copilotkit/aimock", "aimock")
+        mock_port, self.port = free_port(), free_port()
+        self.wire = Wire(folder / "requests.jsonl")
+        self.wire.log.touch()
+        self.log = (folder / "mock.log").open("wb")
+        program = modules / "@copilotkit" / "aimock" / "dist" / "cli.js"
+        self.processes = [
+            self._start([str(node / "node"), str(program), "-p", str(mock_port), "-f", str(HERE / "mock" / "fixtures.json")]),
+            self._start([sys.executable, str(HERE / "mock" / "rawproxy.py"), str(self.port), str(mock_port), str(self.wire.log)]),
+        ]
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def _start(self, argv: list[str]) -> subprocess.Popen:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+class Troupe:
+    """The servers: one per agent for most scenarios, further ones where a scenario counts processes."""
+
+    def __init__(self, program: Path, folder: Path, mock: Mock):
+        self.program, self.folder, self.mock = program, folder, mock
+        self.groups = itertools.count(FIRST_GROUP)
+        self.boxes: list[Box] = []
+
+    def new_box(self, agent: Agent) -> Box:
+        number = next(self.groups)
+        folder = self.folder / f"{agent.name}-{number}"
+        for name, text in agent.files.items():
+            path = folder / "home" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("@MOCK@", self.mock.address))
+        env = {name: value.replace("@MOCK@", self.mock.address) for name, value in agent.env.items()}
+        env |= {"PATH": f"{bin_of(agent)}:{install.node_bin()}:{os.environ['PATH']}",
+                "AICODEBOX_ADAPTER": agent.name, "AICODEBOX_DEFAULT_MODEL": agent.models[0],
+                "AICODEBOX_AVAILABLE_MODELS": ",".join(agent.models)}
+        box = Box(self.program, folder, env, [number] if os.geteuid() == 0 else None)
+        self.boxes.append(box)
+        return box
+
+    def stop(self) -> None:
+        for box in self.boxes:
+            box.stop()
+
+
+def bin_of(agent: Agent) -> Path:
+    """A folder with nothing but the agent's program, installed when it is not there."""
+    modules = install.package(agent.package, agent.name)
+    found = sorted(modules.glob(agent.program))
+    if not found:
+        raise install.InstallError(f"{agent.package} has no {agent.program}")
+    folder = modules.parent / "bin"
+    folder.mkdir(exist_ok=True)
+    link = folder / agent.name
+    if not link.is_symlink():
+        link.symlink_to(found[0])
+    return folder
+
+
+def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
+    """Plays one scenario; what went wrong, if something did."""
+    stage = Stage(agent, box, troupe.mock.wire, name, lambda: troupe.new_box(agent))
+    start = time.monotonic()
+    try:
+        SCENARIOS[name](stage)
+        wrong = None
+    except AssertionError as error:
+        wrong = str(error) or traceback.format_exc(limit=-1)
+    except Exception:  # noqa: BLE001 - a scenario that breaks is a failed scenario, and the others go on
+        wrong = traceback.format_exc(limit=-3)
+    print(f"{'FAILED' if wrong else 'ok':6} {agent.name:9} {name:22} {time.monotonic() - start:5.1f} s", flush=True)
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", default=",".join(AGENTS), help="of: " + " ".join(AGENTS))
+    parser.add_argument("--only", default=",".join(SCENARIOS), help="of: " + " ".join(SCENARIOS))
+    parser.add_argument("--keep", action="store_true", help="keep the homes, workspaces and logs")
+    options = parser.parse_args()
+    agents = [AGENTS[name] for name in options.agents.split(",")]
+    names = options.only.split(",")
+
+    for agent in agents:
+        bin_of(agent)
+    program = build()
+    # Not in the repository, which agents would look at; not below /tmp, where codex keeps no helper programs.
+    folder = Path(tempfile.mkdtemp(prefix="aicodebox-agents-", dir="/var/tmp"))
+    mock = Mock(folder)
+    troupe = Troupe(program, folder, mock)
+    try:
+        boxes = {agent.name: troupe.new_box(agent) for agent in agents}
+        # Scenario by scenario, so that the agents take turns; the longest first.
+        order = sorted(names, key=lambda name: name != "stop")
+        tasks = [(agent, name) for name in order for agent in agents]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            results = list(pool.map(lambda task: play(*task, boxes[task[0].name], troupe), tasks))
+    finally:
+        troupe.stop()
+        mock.stop()
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    failures = [(task, wrong) for task, wrong in zip(tasks, results) if wrong]
+    for (agent, name), wrong in failures:
+        print(f"\n--- {agent.name} {name}\n{wrong}")
+    if options.keep:
+        print(f"\nkept: {folder}")
+    print(f"\n{len(results) - len(failures)} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
