@@ -1,9 +1,11 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+use super::times;
+
 use serde::{Deserialize, Serialize};
 
 /// How to start one process and how to stop it: pure data, what a keeper gets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Absolute path of the program.
     pub program: PathBuf,
@@ -24,18 +26,21 @@ pub struct Launch {
 }
 
 /// Standard input of a leader. Never inherited, never left open.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Stdin {
     /// `/dev/null`.
     Null,
     /// These bytes, then end of file. They stay in the server, which writes them beside reading.
-    Bytes(#[serde(skip)] Vec<u8>),
+    Bytes(Vec<u8>),
+    /// A pipe that whoever called [`Pool::spawn`](super::Pool::spawn) writes to; at its end under `supervise`.
+    Piped,
 }
 
 impl std::fmt::Debug for Stdin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Null => f.write_str("Null"),
+            Self::Piped => f.write_str("Piped"),
             // A prompt is private: it must not reach a log by way of a derived Debug.
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
         }
@@ -53,7 +58,7 @@ pub struct StopPlan {
 
 impl Default for StopPlan {
     fn default() -> Self {
-        Self { signal: nix::sys::signal::Signal::SIGTERM as i32, grace: Duration::from_secs(2) }
+        Self { signal: nix::sys::signal::Signal::SIGTERM as i32, grace: times::GRACE }
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cut_anywhere_is_cut_nowhere(
+        fn prop_cut_anywhere_is_cut_nowhere(
             bytes in prop::collection::vec(prop::sample::select(b"\n\n\r\rab\xff".to_vec()), 0..200),
             cuts in prop::collection::vec(0_usize..200, 0..20),
             limit in 1_usize..12,

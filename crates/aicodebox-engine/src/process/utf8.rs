@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cut_anywhere_is_cut_nowhere(
+        fn prop_cut_anywhere_is_cut_nowhere(
             bytes in prop::collection::vec(prop::sample::select(b"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xed\xff".to_vec()), 0..60),
             cut in 0_usize..60,
             second in 0_usize..60,

@@ -1,0 +1,319 @@
+use std::{cell::RefCell, io, ops::ControlFlow, time::Duration};
+
+use tokio::{
+    net::unix::pipe,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Flow, Limits, Output, Requests, Running, Stop, StopPlan, Stream,
+    message::{Ended, Order},
+    pipes::Feed,
+    running::status,
+    tail::Tail,
+    times,
+};
+use crate::run::{Capture, EndedBy, Exit, Failure};
+
+/// What one `read` takes: as much as a pipe holds.
+const CHUNK: usize = 64 << 10;
+
+/// Reads in a row before the other branches of the loop have their turn.
+const READS: usize = 8;
+
+thread_local! {
+    /// One buffer per worker instead of one per run: it is never held across an await.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The end of a run that was stopped before there was a process.
+pub(super) fn unstarted(ended_by: EndedBy, took: Duration) -> Exit {
+    let (stdout, stderr) = (Capture::default(), Capture::default());
+    Exit { status: None, ended_by, swept: 0, stuck: Vec::new(), took, stdout, stderr, abort: None }
+}
+
+impl Running {
+    /// The one loop that owns a run: drains both pipes from the first instant to the last, writes standard input
+    /// beside that, watches the limits and the requests, and ends when the keeper has reported that nothing is
+    /// left and both pipes are at their end (or nobody of the run can hold them any more).
+    ///
+    /// Nothing is awaited outside the `select!`, and the branches that can stop a run come first: an agent that
+    /// prints without end cannot put them off.
+    pub async fn drive(mut self, limits: Limits, stop: &Stop, output: &mut dyn Output) -> Exit {
+        output.started(self.pid);
+        let mut requests = stop.watch();
+        let mut watch = Watch::new(limits, self.started, self.plan);
+        watch.request(&self, stop.requested());
+        let mut stdin = self.pipes.stdin.take().filter(|feed| feed.written < feed.bytes.len());
+        let mut stdout = Pump::new(Stream::Stdout, self.pipes.stdout.take());
+        let mut stderr = Pump::new(Stream::Stderr, self.pipes.stderr.take());
+        let mut alarm = std::pin::pin!(sleep_until(self.started));
+        loop {
+            let limit = watch.next_limit();
+            if let Some(limit) = limit.filter(|limit| alarm.deadline() != *limit) {
+                alarm.as_mut().reset(limit);
+            }
+            let flow = tokio::select! {
+                biased;
+                Ok(()) = requests.changed() => {
+                    watch.request(&self, stop.requested());
+                    Flow::Go
+                }
+                () = &mut alarm, if limit.is_some() => {
+                    if watch.alarm(&self).is_break() {
+                        break;
+                    }
+                    Flow::Go
+                }
+                ended = self.ended(), if watch.ended.is_none() => {
+                    watch.ended(ended);
+                    Flow::Go
+                }
+                () = stdout.ready() => stdout.drain(output, &mut watch.last_byte),
+                () = stderr.ready() => stderr.drain(output, &mut watch.last_byte),
+                () = write(&mut stdin), if stdin.is_some() => Flow::Go,
+            };
+            watch.flow(&self, flow);
+            if watch.ended.is_some() && stdout.pipe.is_none() && stderr.pipe.is_none() {
+                break;
+            }
+        }
+        let took = self.started.elapsed();
+        let ended = watch.ended.take().unwrap_or_else(|| Ended { stuck: vec![self.pid], ..Ended::default() });
+        let exit = Exit {
+            status: status(&ended),
+            ended_by: watch.ended_by(&ended),
+            swept: ended.swept,
+            stuck: ended.stuck.clone(),
+            took,
+            stdout: stdout.kept.finish(),
+            stderr: stderr.kept.finish(),
+            abort: watch.abort,
+        };
+        self.over(&ended);
+        exit
+    }
+}
+
+/// Why and when a run is to end. Knows the limits; the loop knows the pipes.
+struct Watch {
+    limits: Limits,
+    started: Instant,
+    plan: StopPlan,
+    last_byte: Instant,
+    /// The final event was read then.
+    done: Option<Instant>,
+    /// The first reason for which a stop was sent.
+    reason: Option<EndedBy>,
+    abort: Option<Failure>,
+    /// When a keeper that was told to stop must have reported; moved on when the launcher was told to kill it.
+    overdue: Option<Instant>,
+    killed: bool,
+    ended: Option<Ended>,
+    /// When reading ends after the report.
+    drained: Option<Instant>,
+}
+
+impl Watch {
+    fn new(limits: Limits, started: Instant, plan: StopPlan) -> Self {
+        Self {
+            limits,
+            started,
+            plan,
+            last_byte: started,
+            done: None,
+            reason: None,
+            abort: None,
+            overdue: None,
+            killed: false,
+            ended: None,
+            drained: None,
+        }
+    }
+
+    /// The next instant at which something is to be decided.
+    fn next_limit(&self) -> Option<Instant> {
+        if self.ended.is_some() {
+            return self.drained;
+        }
+        if self.reason.is_some() {
+            return self.overdue;
+        }
+        [self.deadline(), self.idle(), self.lingering()].into_iter().flatten().min()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.limits.deadline.and_then(|limit| self.started.checked_add(limit))
+    }
+
+    fn idle(&self) -> Option<Instant> {
+        self.limits.idle.and_then(|limit| self.last_byte.checked_add(limit))
+    }
+
+    fn lingering(&self) -> Option<Instant> {
+        self.done.map(|done| done + times::FINISHED_GRACE)
+    }
+
+    /// The next limit is reached. Break: the loop has waited long enough.
+    fn alarm(&mut self, running: &Running) -> ControlFlow<()> {
+        let now = Instant::now();
+        let past = |limit: Option<Instant>| limit.is_some_and(|limit| limit <= now);
+        if self.ended.is_some() {
+            return ControlFlow::Break(());
+        }
+        if self.reason.is_some() {
+            return self.overdue(running, now);
+        }
+        if past(self.deadline()) {
+            self.stop(running, EndedBy::Deadline);
+        } else if past(self.idle()) {
+            self.stop(running, EndedBy::Idle);
+        } else if past(self.lingering()) {
+            self.stop(running, EndedBy::Finished);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The keeper did not report although it was told to stop.
+    fn overdue(&mut self, running: &Running, now: Instant) -> ControlFlow<()> {
+        if self.overdue.is_none_or(|limit| limit > now) {
+            return ControlFlow::Continue(());
+        }
+        if self.killed {
+            return ControlFlow::Break(());
+        }
+        tracing::error!(pid = running.pid, "a keeper does not report the end of its run; it is killed");
+        self.killed = true;
+        self.overdue = Some(now + times::ADOPTION + times::WEDGED);
+        running.pool.kill(running.keeper.id);
+        ControlFlow::Continue(())
+    }
+
+    /// Somebody wants the run to end: politely first, at once when a stop is already on its way.
+    fn request(&mut self, running: &Running, requests: Requests) {
+        let Some(reason) = requests.reason else { return };
+        if self.ended.is_some() {
+            return;
+        }
+        if self.reason.is_none() {
+            self.stop(running, reason);
+            if !requests.now {
+                return;
+            }
+        }
+        self.order(running, &Order::Kill, Duration::ZERO);
+    }
+
+    /// What the reader says to the last chunk.
+    fn flow(&mut self, running: &Running, flow: Flow) {
+        match flow {
+            Flow::Go => {}
+            Flow::Done => {
+                if self.reason.is_none() {
+                    self.done.get_or_insert_with(Instant::now);
+                }
+            }
+            Flow::Abort(failure) => {
+                if self.reason.is_none() && self.done.is_none() {
+                    self.abort = Some(failure);
+                    self.stop(running, EndedBy::Abort);
+                }
+            }
+        }
+    }
+
+    /// Sends the stop of the plan. The first reason stays.
+    fn stop(&mut self, running: &Running, reason: EndedBy) {
+        // A run that has its answer is not spoiled by whoever stops it now.
+        let reason = if self.done.is_some() { EndedBy::Finished } else { reason };
+        self.reason = Some(reason);
+        let grace = if reason == EndedBy::Shutdown { times::SHUTDOWN_GRACE } else { self.plan.grace };
+        self.order(running, &Order::Stop(StopPlan { grace, ..self.plan }), grace);
+    }
+
+    fn order(&mut self, running: &Running, order: &Order<'_>, grace: Duration) {
+        if self.ended.is_none() {
+            // It fails when the keeper is dead, which its socket tells as well.
+            running.keeper.socket.send_now(order).ok();
+            self.overdue = Some(Instant::now() + grace + times::SWEEP + times::WEDGED);
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        self.ended = Some(ended);
+        self.drained = Some(Instant::now() + times::DRAIN);
+    }
+
+    fn ended_by(&self, ended: &Ended) -> EndedBy {
+        match self.reason {
+            Some(EndedBy::Abort) => EndedBy::Abort,
+            _ if ended.abandoned => EndedBy::Lost,
+            // A stop that came too late stopped nothing.
+            Some(reason) if ended.stopped || ended.status.is_none() => reason,
+            Some(_) | None => EndedBy::Itself,
+        }
+    }
+}
+
+/// One output stream: until its end, and what is kept of it.
+struct Pump {
+    stream: Stream,
+    pipe: Option<pipe::Receiver>,
+    kept: Tail,
+}
+
+impl Pump {
+    fn new(stream: Stream, pipe: Option<pipe::Receiver>) -> Self {
+        Self { stream, pipe, kept: Tail::default() }
+    }
+
+    async fn ready(&self) {
+        match &self.pipe {
+            // An error shows again in the read.
+            Some(pipe) => drop(pipe.readable().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads what is there, within bounds. The reader's first word other than "go on" counts.
+    fn drain(&mut self, output: &mut dyn Output, last_byte: &mut Instant) -> Flow {
+        let mut flow = Flow::Go;
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(CHUNK, 0);
+            for _ in 0..READS {
+                let Some(pipe) = &self.pipe else { return };
+                match pipe.try_read(buffer) {
+                    Ok(length @ 1..) => {
+                        let bytes = buffer.get(..length).unwrap_or_default();
+                        *last_byte = Instant::now();
+                        self.kept.push(bytes);
+                        let said = output.feed(self.stream, bytes);
+                        if flow == Flow::Go {
+                            flow = said;
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                    // The end, or a pipe that cannot be read: both are the end.
+                    Ok(0) | Err(_) => self.pipe = None,
+                }
+            }
+        });
+        flow
+    }
+}
+
+/// Writes what standard input still takes, and closes it after the last byte. That nobody reads it is no failure:
+/// an agent may have enough, or may have ended.
+async fn write(stdin: &mut Option<Feed>) {
+    let Some(feed) = stdin else { return };
+    if feed.pipe.writable().await.is_ok() {
+        match feed.pipe.try_write(feed.bytes.get(feed.written..).unwrap_or_default()) {
+            Ok(written) => feed.written += written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => feed.written = feed.bytes.len(),
+        }
+    }
+    if feed.written == feed.bytes.len() {
+        *stdin = None;
+    }
+}

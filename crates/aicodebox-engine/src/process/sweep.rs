@@ -1,0 +1,139 @@
+use std::{
+    fs, io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    leader::Spawner,
+    message::{Start, Text},
+    sys::{self, Waited},
+    times,
+};
+
+/// The most pids that a report names.
+const NAMED: usize = 64;
+
+/// How long SIGKILL alone is tried before `sudo`.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The direct children of this process, zombies too. Descendants are no concern: when their parents are dead,
+/// they are ours.
+pub(super) fn children() -> Vec<i32> {
+    let me = std::process::id();
+    match fs::read_to_string(format!("/proc/self/task/{me}/children")) {
+        Ok(pids) => pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
+        // A kernel without CONFIG_PROC_CHILDREN.
+        Err(_) => children_by_parent(me),
+    }
+}
+
+fn children_by_parent(parent: u32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+fn parent_of(pid: i32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may hold anything, also parentheses.
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let fields = std::str::from_utf8(stat.get(after_name..)?).ok()?;
+    fields.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Kills a child that is not reaped yet. Returns whether we were allowed to.
+pub(super) fn kill_child(pid: i32) -> bool {
+    // 0, -1 and negative numbers address groups, or everybody.
+    pid > 1 && kill(Pid::from_raw(pid), Signal::SIGKILL) != Err(nix::Error::EPERM)
+}
+
+/// How a sweep ended.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    /// Wait status of the leader, if it was reaped here.
+    pub(super) leader: Option<i32>,
+    /// Processes other than the leader that SIGKILL ended.
+    pub(super) killed: u32,
+    /// What is left; empty = `waitpid` said that there is nothing.
+    pub(super) stuck: Vec<i32>,
+}
+
+/// SIGKILL to the direct children, again and again, until there are none. Only that proves that no descendant is
+/// left: the kernel hands the children of a dead process to us before its parent can reap it.
+pub(super) fn sweep(leader: i32, spawner: &mut Spawner) -> io::Result<Swept> {
+    let begin = Instant::now();
+    let mut swept = Swept::default();
+    let mut sudo = Sudo::Untried;
+    loop {
+        // While sudo runs, nothing else is reaped: a pid that it was given must not become another process.
+        let only = sudo.running();
+        loop {
+            match sys::wait(only) {
+                Waited::Child { pid, .. } if Some(pid) == only => break sudo = Sudo::Over,
+                Waited::None if only.is_some() => break sudo = Sudo::Over,
+                Waited::Child { pid, status } if pid == leader => swept.leader = Some(status),
+                Waited::Child { status, .. } => {
+                    swept.killed += u32::from(status & 0x7f == Signal::SIGKILL as i32);
+                }
+                Waited::Alive => break,
+                Waited::None => return Ok(swept),
+            }
+        }
+        let left = children();
+        let denied: Vec<i32> = left.iter().copied().filter(|pid| !kill_child(*pid)).collect();
+        let past = begin.elapsed();
+        if past > times::SWEEP {
+            swept.stuck = left.into_iter().take(NAMED).collect();
+            return Ok(swept);
+        }
+        if !denied.is_empty() && past > PATIENCE {
+            sudo.kill(&denied, spawner);
+        }
+        sys::poll(&mut [], Some(times::SWEEP_ROUND))?;
+    }
+}
+
+/// `sudo -n kill`, for children that an agent with passwordless sudo made root's. Tried once, never waited for.
+enum Sudo {
+    Untried,
+    Running { pid: i32, since: Instant },
+    Over,
+}
+
+impl Sudo {
+    fn running(&self) -> Option<i32> {
+        match self {
+            Self::Running { pid, since } => (since.elapsed() < times::SUDO).then_some(*pid),
+            Self::Untried | Self::Over => None,
+        }
+    }
+
+    fn kill(&mut self, pids: &[i32], spawner: &mut Spawner) {
+        if matches!(self, Self::Untried) {
+            let started = start_sudo(pids, spawner);
+            *self = started.map_or(Self::Over, |pid| Self::Running { pid, since: Instant::now() });
+        }
+    }
+}
+
+fn start_sudo(pids: &[i32], spawner: &mut Spawner) -> Option<i32> {
+    // The shell's own `kill`: the program is not everywhere.
+    let args = ["sudo", "-n", "--", "/bin/sh", "-c", "kill -9 \"$@\"", "sh"];
+    let mut words: Vec<String> = ["/usr/bin/sudo", "/"].into_iter().chain(args).map(str::to_owned).collect();
+    words.extend(pids.iter().map(i32::to_string));
+    let count = words.len() - 2;
+    words.push("PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned());
+    let text = words.join("\0") + "\0";
+    let start = Start { text: Text(text.as_bytes()), args: count, rlimits: Vec::new(), no_new_privs: false };
+    spawner.start(&start, &[null()?, null()?, null()?]).ok()?.ok()
+}
+
+fn null() -> Option<OwnedFd> {
+    fs::File::options().read(true).write(true).open("/dev/null").ok().map(OwnedFd::from)
+}

@@ -1,0 +1,3 @@
+//! The box from outside: real processes, real sockets.
+
+mod process;
