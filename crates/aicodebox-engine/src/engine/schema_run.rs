@@ -1,0 +1,93 @@
+use super::{attempt::Attempted, runner::Runner, structured::Schema};
+use crate::{
+    adapter::Capability,
+    run::{AgentFault, Failure, FailureKind, SessionChoice, Verdict},
+};
+
+/// How often the agent is asked again when its answer does not meet the schema.
+const MAX_RETRIES: usize = 3;
+/// How much of a bad answer is shown to the agent again.
+const QUOTE: usize = 16 << 10;
+
+/// What the schema says of an attempt.
+pub(super) enum Checked {
+    /// The run is over; the attempt's verdict says how.
+    Over,
+    /// The request has been rewritten: try again.
+    Again,
+}
+
+impl Runner {
+    /// Checks an attempt's answer against the schema, if there is one, and prepares another attempt when it is not
+    /// met. No retry after a crash or a provider's error: those are not mended by asking again.
+    pub(super) async fn check_schema(&mut self, attempted: &mut Attempted) -> Checked {
+        let Some(schema) = self.schema.clone() else { return Checked::Over };
+        let answered = attempted.verdict == Verdict::Ok || attempted.fault() == Some(AgentFault::Empty);
+        if !answered {
+            return Checked::Over;
+        }
+        let complaint = match find(schema, attempted).await {
+            Ok(value) => {
+                self.parsed = Some(value);
+                attempted.verdict = Verdict::Ok;
+                return Checked::Over;
+            }
+            Err(complaint) => complaint,
+        };
+        attempted.parse_error = Some(complaint.clone());
+        let failure =
+            Failure::new(FailureKind::Schema, format!("the answer does not meet the schema: {complaint}"));
+        attempted.verdict = Verdict::Failed(failure);
+        if self.retries >= MAX_RETRIES || self.stop.requested().reason.is_some() {
+            return Checked::Over;
+        }
+        self.retries += 1;
+        self.ask_again(attempted, &complaint);
+        Checked::Again
+    }
+
+    /// Rewrites the request for the next attempt (contract §2, "Schema runs").
+    fn ask_again(&mut self, attempted: &Attempted, complaint: &str) {
+        let first = self.first_session.clone().filter(|_| self.request.workspace.ephemeral());
+        let instruction = format!(
+            "Your last answer was not accepted: {complaint}\n\
+             Answer again with nothing but one JSON value that is valid against the schema."
+        );
+        // Where the schema has no channel of its own, the plan puts it before every prompt.
+        let channel = self.engine.config.adapter.info().capabilities.fields.get("json_schema");
+        let schema = self.request.json_schema.as_ref().filter(|_| channel != Some(&Capability::Prefix));
+        let schema = schema.map(|schema| format!("\nThe schema:\n{schema}")).unwrap_or_default();
+        self.continues = false;
+        if let Some(id) = first {
+            self.request.session = SessionChoice::Resume(id);
+            self.request.prompt = format!("{instruction}{schema}");
+            return;
+        }
+        self.request.session = SessionChoice::Fresh { keep: false };
+        let task = self.task.get_or_insert_with(|| self.request.prompt.clone());
+        self.request.prompt = format!(
+            "{task}\n\n----\nThis was asked before, and the answer was:\n{}\n----\n{instruction}{schema}",
+            quote(&attempted.text)
+        );
+    }
+}
+
+/// Looks where the agent put it: in its own channel for answers by schema, else in the text.
+async fn find(schema: Schema, attempted: &mut Attempted) -> Result<serde_json::Value, String> {
+    if let Some(error) = attempted.parse_error.take() {
+        return Err(error);
+    }
+    let (structured, text) = (attempted.structured.take(), attempted.text.clone());
+    // A schema and an answer from outside may take their time.
+    let looking = tokio::task::spawn_blocking(move || match structured {
+        Some(value) => schema.complaint(&value).map_or(Ok(value), Err),
+        None => schema.find(&text),
+    });
+    looking.await.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}")))
+}
+
+/// The beginning of a bad answer, cut at a character.
+fn quote(text: &str) -> &str {
+    let end = (0..=QUOTE.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    &text[..end]
+}

@@ -1,0 +1,270 @@
+use std::{borrow::Cow, sync::Arc};
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+/// A schema larger than this many bytes is refused: it travels in prompts and on command lines.
+pub const SCHEMA_LIMIT: usize = 256 << 10;
+/// How often a `{` or `[` in running text is tried as the beginning of the answer.
+const MAX_STARTS: usize = 32;
+/// How often a pattern may step back on one string before it counts as not matching.
+const BACKTRACK_LIMIT: usize = 100_000;
+/// How much of an answer or an error is quoted.
+const QUOTE: usize = 300;
+
+/// A compiled JSON Schema. Cheap to clone.
+#[derive(Clone)]
+pub struct Schema {
+    source: Arc<Value>,
+    validator: Arc<Validator>,
+}
+
+impl Schema {
+    /// Compiles a schema; the draft is that of `$schema`, else 2020-12. Takes time in proportion to its size: not
+    /// for the reactor.
+    ///
+    /// # Errors
+    /// Says what is wrong with it. A `$ref` out of the document is refused: nothing is ever fetched or read.
+    pub fn compile(source: Value) -> Result<Self, String> {
+        if !source.is_object() && !source.is_boolean() {
+            return Err("a JSON Schema is an object or a boolean".into());
+        }
+        let size = source.to_string().len();
+        if size > SCHEMA_LIMIT {
+            return Err(format!("the schema has {size} bytes; at most {SCHEMA_LIMIT} are accepted"));
+        }
+        let mut options = jsonschema::options()
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT));
+        if source.get("$schema").is_none() {
+            options = options.with_draft(Draft::Draft202012);
+        }
+        let validator = options.build(&source).map_err(|error| short(&error.to_string()))?;
+        Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
+    }
+
+    /// The schema as it was given.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// Finds the answer in a text: the first candidate that parses and is valid (contract §5). Not for the reactor.
+    ///
+    /// # Errors
+    /// What is wrong with the best candidate, for the model and for the user.
+    pub fn find(&self, text: &str) -> Result<Value, String> {
+        let mut complaint = None;
+        for candidate in candidates(text) {
+            match serde_json::from_str(&candidate) {
+                Ok(value) => match self.complaint(&value) {
+                    None => return Ok(value),
+                    // The first that parsed is most likely the one that was meant.
+                    Some(wrong) => complaint = complaint.or(Some(wrong)),
+                },
+                Err(error) => tracing::trace!(%error, "a candidate is no JSON"),
+            }
+        }
+        Err(complaint.unwrap_or_else(|| format!("no JSON was found in the answer: {}", short(text.trim()))))
+    }
+
+    /// Why the value is not valid; `None` when it is.
+    pub fn complaint(&self, value: &Value) -> Option<String> {
+        let mut errors = self.validator.iter_errors(value);
+        let first = errors.next()?;
+        let place = first.instance_path().to_string();
+        let place = if place.is_empty() { "the answer".to_owned() } else { place };
+        let more = errors.count();
+        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        Some(format!("{place}: {}{more}", short(&first.to_string())))
+    }
+}
+
+/// What may be the answer, in the order in which it is tried.
+fn candidates(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let whole = text.trim();
+    let blocks = fenced(whole);
+    std::iter::once(whole)
+        .chain(without_edge_fences(whole))
+        .chain(blocks.into_iter().rev())
+        .chain(balanced(whole))
+        .map(Cow::Borrowed)
+}
+
+/// The text between an opening fence in its first line and a closing one in its last.
+fn without_edge_fences(text: &str) -> Option<&str> {
+    let (_language, inner) = text.strip_prefix("```")?.split_once('\n')?;
+    Some(inner.strip_suffix("```").unwrap_or(inner).trim())
+}
+
+/// The contents of all fenced blocks.
+fn fenced(text: &str) -> Vec<&str> {
+    let mut blocks = Vec::new();
+    let (mut offset, mut opened) = (0, None);
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("```") {
+            match opened.take() {
+                None => opened = Some(offset + line.len()),
+                Some(start) => blocks.push(text[start..offset].trim()),
+            }
+        }
+        offset += line.len();
+    }
+    blocks
+}
+
+/// The balanced `{…}` and `[…]` of running text, from left to right, none inside another that was given.
+fn balanced(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    let mut starts = 0;
+    std::iter::from_fn(move || {
+        while starts < MAX_STARTS {
+            let start = rest.find(['{', '['])?;
+            starts += 1;
+            let here = &rest[start..];
+            let end = balanced_end(here.as_bytes());
+            rest = &here[end.unwrap_or(1)..];
+            if let Some(end) = end {
+                return Some(&here[..end]);
+            }
+        }
+        None
+    })
+}
+
+/// Where the bracket that `text` begins with is closed; brackets in strings do not count.
+fn balanced_end(text: &[u8]) -> Option<usize> {
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    for (index, byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' => open.push(b'}'),
+            b'[' => open.push(b']'),
+            b'}' | b']' => {
+                if open.pop() != Some(*byte) {
+                    return None;
+                }
+                if open.is_empty() {
+                    return Some(index + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// At most [`QUOTE`] bytes, cut at a character.
+fn short(text: &str) -> String {
+    if text.len() <= QUOTE {
+        return text.to_owned();
+    }
+    let end = (0..=QUOTE).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::compile(json!({
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+            "required": ["name"],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_answer_is_found_wherever_it_stands() {
+        let ada = json!({"name": "Ada"});
+        for text in [
+            r#"{"name": "Ada"}"#,
+            "```json\n{\"name\": \"Ada\"}\n```",
+            "```\n{\"name\": \"Ada\"}```",
+            "Here it is:\n```json\n{\"name\": 1}\n```\nNo, this:\n```json\n{\"name\": \"Ada\"}\n```\nDone.",
+            "Sure! {\"name\": \"Ada\"} Anything else?",
+            "In {braces} and [brackets]: {\"name\": \"Ada\"}",
+            "An unclosed { before {\"name\": \"Ada\"}",
+            "First {\"other\": 1}, then {\"name\": \"Ada\"}",
+        ] {
+            assert_eq!(schema().find(text), Ok(ada.clone()), "{text}");
+        }
+        let tricky = r#"x {"name": "a } \" ] {"} y"#;
+        assert_eq!(schema().find(tricky), Ok(json!({"name": "a } \" ] {"})));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_the_first_that_parsed() {
+        assert_eq!(
+            schema().find(r#"{"name": "Ada", "age": -1} or {"x": 1}"#).unwrap_err(),
+            "/age: -1 is less than the minimum of 0"
+        );
+        assert_eq!(schema().find("I cannot.").unwrap_err(), "no JSON was found in the answer: I cannot.");
+        assert_eq!(
+            schema().find(r#"{"age": "x"}"#).unwrap_err(),
+            "the answer: \"name\" is a required property (and 1 more)"
+        );
+    }
+
+    #[test]
+    fn a_schema_reads_and_fetches_nothing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "{}").unwrap();
+        for target in [format!("file://{}", file.path().display()), "http://127.0.0.1:9/x.json".into()] {
+            let refused = Schema::compile(json!({"$ref": target}));
+            assert!(refused.is_err(), "{target} was resolved");
+        }
+        assert!(Schema::compile(json!({"$defs": {"x": {"type": "null"}}, "$ref": "#/$defs/x"})).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused() {
+        for bad in [json!("x"), json!({"type": "nonsense"}), json!({"pattern": "("}), json!([])] {
+            assert!(Schema::compile(bad.clone()).is_err(), "{bad}");
+        }
+        let large = json!({"description": "x".repeat(SCHEMA_LIMIT)});
+        assert!(Schema::compile(large).err().unwrap().contains("at most 262144"));
+    }
+
+    #[test]
+    fn the_draft_is_that_of_the_schema() {
+        // `items` as a list means something in draft 7, and nothing valid in 2020-12.
+        let tuple =
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]});
+        assert!(Schema::compile(tuple.clone()).unwrap().complaint(&json!(["x"])).is_some());
+        let mut modern = tuple;
+        modern.as_object_mut().unwrap().remove("$schema");
+        assert!(Schema::compile(modern).is_err());
+    }
+
+    #[test]
+    fn a_pattern_that_steps_back_for_ever_ends() {
+        let slow = Schema::compile(json!({"type": "string", "pattern": "^(a|a)*(?=b)$"})).unwrap();
+        assert!(slow.complaint(&json!("a".repeat(200))).is_some());
+    }
+
+    #[test]
+    fn many_brackets_take_no_time() {
+        assert!(schema().find(&"[".repeat(1 << 20)).is_err());
+        assert!(schema().find(&"{\"".repeat(1 << 19)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in r#"[\[\]{}",:\\a-c1`\n é]{0,60}"#) {
+            let _ended = schema().find(&text).is_ok();
+        }
+
+        #[test]
+        fn an_object_in_prose_is_found(before in "[a-z .,\n]{0,20}", name in ".{0,20}", after in "[a-z .,\n]{0,20}") {
+            let value = json!({"name": name});
+            prop_assert_eq!(schema().find(&format!("{before}{value}{after}")), Ok(value));
+        }
+    }
+}
