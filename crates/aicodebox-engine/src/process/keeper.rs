@@ -27,7 +27,8 @@ use super::{
 pub(super) struct Keeper<'a> {
     server: Wire,
     server_pidfd: BorrowedFd<'a>,
-    launcher_pidfd: BorrowedFd<'a>,
+    /// At its end when the launcher is dead or says farewell.
+    launcher: BorrowedFd<'a>,
     spawner: Spawner,
 }
 
@@ -52,11 +53,11 @@ impl<'a> Keeper<'a> {
     pub(super) fn new(
         socket: OwnedFd,
         server_pidfd: BorrowedFd<'a>,
-        launcher_pidfd: BorrowedFd<'a>,
+        launcher: BorrowedFd<'a>,
     ) -> io::Result<Self> {
         prctl::set_child_subreaper(true)?;
         prctl::set_name(c"aicodebox-keep")?;
-        Ok(Self { server: Wire::new(socket), server_pidfd, launcher_pidfd, spawner: Spawner::new() })
+        Ok(Self { server: Wire::new(socket), server_pidfd, launcher, spawner: Spawner::new() })
     }
 
     /// Serves runs until the server closes the socket, or server or launcher are gone.
@@ -151,7 +152,7 @@ impl<'a> Keeper<'a> {
     }
 
     fn poll(&self, limit: Option<Duration>) -> io::Result<Signs> {
-        let mut fds = [self.server.as_fd(), self.server_pidfd, self.launcher_pidfd]
+        let mut fds = [self.server.as_fd(), self.server_pidfd, self.launcher]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         sys::poll(&mut fds, limit)?;
         let [server, rest @ ..] = fds.map(|fd| fd.any().unwrap_or_default());

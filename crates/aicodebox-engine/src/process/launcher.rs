@@ -8,13 +8,14 @@ use std::{
 };
 
 use nix::{
+    fcntl::OFlag,
     poll::{PollFd, PollFlags},
     sys::{
         prctl,
         resource::{Resource, setrlimit},
         stat::{Mode, umask},
     },
-    unistd::{chdir, dup2_stdin, getpid, getppid},
+    unistd::{chdir, dup2_stdin, getppid, pipe2},
 };
 
 use super::{
@@ -35,7 +36,12 @@ const OOM_SCORE: i32 = 200;
 /// What `main` calls first when `argv[0]` is [`LAUNCHER`]: before any runtime, thread, logger or secret exists.
 /// The socket to the server is standard input. Returns when the server is gone and nothing is left.
 pub fn run_launcher() -> ExitCode {
-    match Launcher::set_up().and_then(|mut launcher| launcher.serve()) {
+    let ended = Launcher::set_up().and_then(|mut launcher| {
+        // The server may also be gone while we speak to it: whatever ends the service, nothing stays behind.
+        let served = launcher.serve();
+        launcher.farewell().and(served)
+    });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(LAUNCHER, &error);
@@ -48,8 +54,10 @@ pub fn run_launcher() -> ExitCode {
 struct Launcher {
     server: Wire,
     server_pidfd: OwnedFd,
-    /// For the keepers.
-    own_pidfd: OwnedFd,
+    /// A pipe that nobody writes to. The keepers have the end that is read: it is at its end when we are dead or
+    /// want them to stop.
+    sign: OwnedFd,
+    alive: Option<OwnedFd>,
     /// Pid to id.
     keepers: HashMap<i32, u64>,
     /// Dead keepers whose processes are being killed.
@@ -82,11 +90,12 @@ impl Launcher {
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         umask(Mode::S_IWGRP | Mode::S_IWOTH);
         chdir("/")?;
-        let own_pidfd = sys::pidfd_open(getpid().as_raw())?;
+        let (sign, alive) = pipe2(OFlag::O_CLOEXEC)?;
         Ok(Self {
             server: Wire::new(server),
             server_pidfd,
-            own_pidfd,
+            sign,
+            alive: Some(alive),
             keepers: HashMap::new(),
             lost: Vec::new(),
             lost_since: Instant::now(),
@@ -94,6 +103,7 @@ impl Launcher {
         })
     }
 
+    /// Until the server is gone.
     fn serve(&mut self) -> io::Result<()> {
         self.server.send(&LauncherReport::Ready)?;
         loop {
@@ -104,10 +114,10 @@ impl Launcher {
             let [order, gone] = fds.map(|fd| fd.any().unwrap_or_default());
             self.reap();
             if !self.lost.is_empty() && self.adopt() {
-                self.report_gone()?;
+                self.report_gone();
             }
             if gone || (order && !self.obey()?) {
-                return self.farewell();
+                return Ok(());
             }
         }
     }
@@ -135,10 +145,12 @@ impl Launcher {
     }
 
     fn become_keeper(&self, socket: OwnedFd) -> ! {
-        // Ours to the server: kept open here, it would hide the launcher's death. This process never returns, so
-        // nobody uses the number again.
-        nix::unistd::close(self.server.as_fd().as_raw_fd()).ok();
-        let keeper = Keeper::new(socket, self.server_pidfd.as_fd(), self.own_pidfd.as_fd());
+        // Kept open here, these would hide the launcher's death. This process never returns, so nobody uses the
+        // numbers again.
+        for ours in [Some(self.server.as_fd()), self.alive.as_ref().map(AsFd::as_fd)].into_iter().flatten() {
+            nix::unistd::close(ours.as_raw_fd()).ok();
+        }
+        let keeper = Keeper::new(socket, self.server_pidfd.as_fd(), self.sign.as_fd());
         let served = keeper.and_then(|mut keeper| keeper.serve());
         if let Err(error) = &served {
             complain("aicodebox-keeper", error);
@@ -173,15 +185,17 @@ impl Launcher {
         orphans.is_empty()
     }
 
-    fn report_gone(&mut self) -> io::Result<()> {
+    fn report_gone(&mut self) {
         for id in self.lost.drain(..) {
-            self.server.send(&LauncherReport::Gone { id, stuck: self.stuck.clone() })?;
+            // That nobody hears it shows at the next poll.
+            self.server.send(&LauncherReport::Gone { id, stuck: self.stuck.clone() }).ok();
         }
-        Ok(())
     }
 
-    /// The server is gone. The keepers notice it too, stop everything and end; what they leave is killed here.
+    /// The server is gone, or wants everything to end: the keepers kill what they run and end. What they leave is
+    /// killed here.
     fn farewell(&mut self) -> io::Result<()> {
+        self.alive = None;
         let begin = Instant::now();
         loop {
             self.reap();

@@ -5,6 +5,7 @@
 use std::{
     io,
     os::fd::{FromRawFd, OwnedFd},
+    ptr,
     time::Duration,
 };
 
@@ -76,14 +77,11 @@ pub(super) fn exit_now(code: i32) -> ! {
 pub(super) fn own_signals() -> io::Result<()> {
     extern "C" fn wake(_: libc::c_int) {}
 
-    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    for signal in Signal::iterator().filter(|signal| !matches!(signal, Signal::SIGKILL | Signal::SIGSTOP)) {
-        // SAFETY: the default action runs no code of ours.
-        unsafe { sigaction(signal, &default) }?;
-    }
-    for signal in libc::SIGRTMIN()..=libc::SIGRTMAX() {
-        // SAFETY: as above; nix has no names for real-time signals.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // Not sigaction: the C library hides two real-time signals, which a careless parent may have had ignored.
+    let default = [0_u64; 8];
+    for signal in (1..=64).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+        // SAFETY: the kernel reads its sigaction, which is shorter, from `default`: all zero is the default action.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u8>(), 8) };
     }
     let wake = SigAction::new(SigHandler::Handler(wake), SaFlags::SA_NOCLDSTOP, SigSet::empty());
     // SAFETY: the handler does nothing; it is there so that SIGCHLD interrupts ppoll.

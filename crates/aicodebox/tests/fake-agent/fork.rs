@@ -212,10 +212,10 @@ fn sibling() -> io::Result<()> {
 fn bomb(end: Instant) -> ! {
     while Instant::now() < end {
         if child() {
-            if std::process::id() % 2 == 0 {
+            if std::process::id().is_multiple_of(2) {
                 escape();
             }
-            if std::process::id() % 3 == 0 {
+            if std::process::id().is_multiple_of(16) {
                 bomb(end);
             }
             hang();

@@ -51,7 +51,7 @@ fn one(step: &str, steps: &mut Steps) -> io::Result<()> {
         }),
         "--latin1" => print(b"caf\xe9\n"),
         "--replay" => print(&fs::read(text(steps)?)?),
-        "--echo-stdin" => io::copy(&mut io::stdin().lock(), &mut io::stdout()).map(drop),
+        "--echo-stdin" => echo(),
         "--stdin-length" => {
             let length = io::copy(&mut io::stdin().lock(), &mut io::sink())?;
             print(format!("{length}\n").as_bytes())
@@ -139,6 +139,17 @@ fn print(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
+}
+
+/// Piece by piece, as they come.
+fn echo() -> io::Result<()> {
+    let mut piece = [0; 4096];
+    loop {
+        match io::stdin().lock().read(&mut piece)? {
+            0 => return Ok(()),
+            length => print(&piece[..length])?,
+        }
+    }
 }
 
 /// Bytes that tell where they are: the alphabet, again and again.

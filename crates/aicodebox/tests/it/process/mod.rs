@@ -1,5 +1,10 @@
 //! Launcher, keepers and the supervise loop, with real processes that misbehave.
 
-mod support;
-
+mod clean;
+mod death;
+mod leak;
 mod output;
+mod spawn;
+mod stop;
+mod support;
+mod tree;

@@ -45,6 +45,8 @@ pub(super) fn agent_with(steps: impl IntoIterator<Item = impl Into<OsString>>) -
     }
 }
 
+type OnStdout<'a> = dyn FnMut(&[u8]) -> Flow + Send + 'a;
+
 /// What a run prints, and what to do when it has printed something.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
@@ -52,7 +54,7 @@ pub(super) struct Seen<'a> {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     /// Called with all of stdout after each chunk of it.
-    on_stdout: Option<Box<dyn FnMut(&[u8]) -> Flow + Send + 'a>>,
+    on_stdout: Option<Box<OnStdout<'a>>>,
 }
 
 impl<'a> Seen<'a> {
@@ -135,6 +137,10 @@ impl Marker {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -165,8 +171,4 @@ pub(super) fn status_of(pid: i32, field: &str) -> Option<String> {
 
 pub(super) fn parent_of(pid: i32) -> i32 {
     status_of(pid, "PPid").unwrap().parse().unwrap()
-}
-
-pub(super) fn exists(file: &Path) -> bool {
-    file.exists()
 }
