@@ -1,18 +1,22 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use cap_std::{ambient_authority, fs::Dir};
 
+use super::{
+    Files,
+    path::{BadPath, relative, shown},
+};
 use crate::run::Workspace;
 
 /// The root of all workspaces, held open: what is resolved beneath it cannot leave it, whatever links an agent
 /// has made there in the meantime (openat2 with RESOLVE_BENEATH, through cap-std).
 #[derive(Debug)]
 pub struct Workspaces {
-    dir: Dir,
+    files: Files,
     path: PathBuf,
 }
 
@@ -46,7 +50,7 @@ impl Workspaces {
     pub fn open(root: &Path) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(root, ambient_authority())?;
         let path = path_of(dir.as_fd())?;
-        Ok(Self { dir, path })
+        Ok(Self { files: Files::new(dir), path })
     }
 
     /// Canonical path of the root.
@@ -54,33 +58,34 @@ impl Workspaces {
         &self.path
     }
 
+    /// The files below the root.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
     /// The root as a workspace.
     pub fn root(&self) -> Workspace {
         Workspace { path: self.path.clone(), root: true, guard: None }
     }
 
-    /// The directory `relative` below the root; missing ones are made. Empty and `.` are the root itself.
+    /// The directory `path` below the root; missing ones are made. Empty and `.` are the root itself.
     /// Blocks on the file system.
     ///
     /// # Errors
     /// See [`WorkspaceError`].
-    pub fn resolve(&self, relative: &str) -> Result<Workspace, WorkspaceError> {
-        let shown = || relative.chars().take(200).collect::<String>();
-        let mut clean = PathBuf::new();
-        for component in Path::new(relative).components() {
-            match component {
-                Component::Normal(name) => clean.push(name),
-                Component::CurDir => {}
-                Component::RootDir | Component::Prefix(_) => return Err(WorkspaceError::Absolute(shown())),
-                Component::ParentDir => return Err(WorkspaceError::Escapes(shown())),
-            }
-        }
+    pub fn resolve(&self, path: &str) -> Result<Workspace, WorkspaceError> {
+        let shown = || shown(path);
+        let clean = relative(path).map_err(|reason| match reason {
+            BadPath::Absolute => WorkspaceError::Absolute(shown()),
+            BadPath::Escapes => WorkspaceError::Escapes(shown()),
+        })?;
+        let dir = self.files.dir();
         if clean.as_os_str().is_empty() {
             return Ok(self.root());
         }
-        let opened = match self.dir.open_dir(&clean) {
+        let opened = match dir.open_dir(&clean) {
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-                self.dir.create_dir_all(&clean).and_then(|()| self.dir.open_dir(&clean))
+                dir.create_dir_all(&clean).and_then(|()| dir.open_dir(&clean))
             }
             other => other,
         };
@@ -102,7 +107,7 @@ impl Workspaces {
     /// Whether new entries can be made in the root (readiness). Blocks on the file system.
     pub fn writable(&self) -> bool {
         nix::unistd::faccessat(
-            &self.dir,
+            self.files.dir(),
             ".",
             nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK,
             nix::fcntl::AtFlags::AT_EACCESS,
