@@ -1,6 +1,7 @@
 use std::{fs, io::Write, os::unix::fs::OpenOptionsExt, path::Path, time::Instant};
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::runner::{Runner, stopped, unplannable};
 use crate::{
@@ -16,6 +17,8 @@ use crate::{
 /// What the next attempt will do.
 pub(super) struct Prepared {
     plan: Plan,
+    /// [`Plan::ignored`].
+    pub(super) ignored: Vec<&'static str>,
     /// Name of its directory for temporary files.
     scratch: String,
     baseline: Option<SessionTotals>,
@@ -75,12 +78,12 @@ impl Runner {
         let host = self.engine.host(&config.scratch.path(&scratch), self.engine.flags().await);
         let mut plan = config.adapter.plan(&self.request, &host).await.map_err(unplannable)?;
         plan.launch.no_new_privs |= config.no_new_privs;
-        Ok(Prepared { plan, scratch, baseline })
+        Ok(Prepared { ignored: std::mem::take(&mut plan.ignored), plan, scratch, baseline })
     }
 
     /// Starts the agent once and reads it to its end.
     pub(super) async fn attempt(&mut self, prepared: Prepared) -> Attempted {
-        let Prepared { plan, scratch, baseline } = prepared;
+        let Prepared { plan, scratch, baseline, ignored: _ } = prepared;
         let config = &self.engine.config;
         self.log.begin_attempt(self.attempts());
         for notice in plan.notices {
@@ -107,10 +110,10 @@ impl Runner {
                 .or(config.idle_timeout)
                 .map(|idle| idle.max(plan.quiet.unwrap_or_default())),
         };
-        let mut output = ReaderOutput(reader);
+        let mut output = ReaderOutput { reader, begun: &self.begins };
         let supervised = config.pool.supervise(plan.launch, limits, &self.stop, &mut output).await;
         let attempted = match supervised {
-            Ok(exit) => match output.0.finish(exit).await {
+            Ok(exit) => match output.reader.finish(exit).await {
                 Ok(reading) => read(reading, limits),
                 Err(error) => {
                     let fault = FailureKind::Agent(AgentFault::Internal);
@@ -131,15 +134,19 @@ impl Runner {
 }
 
 /// Gives the pipes' bytes to the adapter's reader.
-struct ReaderOutput(Box<dyn OutputReader>);
+struct ReaderOutput<'a> {
+    reader: Box<dyn OutputReader>,
+    begun: &'a watch::Sender<bool>,
+}
 
-impl Output for ReaderOutput {
+impl Output for ReaderOutput<'_> {
     fn started(&mut self, pid: i32) {
         tracing::debug!(pid, "agent started");
+        self.begun.send_replace(true);
     }
 
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
-        self.0.feed(stream, bytes)
+        self.reader.feed(stream, bytes)
     }
 }
 

@@ -16,8 +16,11 @@ pub struct RunHandle {
     pub id: RunId,
     /// Canonical path of its workspace.
     pub workspace: PathBuf,
+    /// Fields of the request that the agent has no way for and that were dropped.
+    pub ignored: Vec<&'static str>,
     log: Arc<EventLog>,
     stop: Stop,
+    begun: watch::Receiver<bool>,
     outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
     detached: bool,
 }
@@ -26,11 +29,13 @@ impl RunHandle {
     pub(super) fn new(
         id: RunId,
         workspace: PathBuf,
+        ignored: Vec<&'static str>,
         log: Arc<EventLog>,
         stop: Stop,
+        begun: watch::Receiver<bool>,
         outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
     ) -> Self {
-        Self { id, workspace, log, stop, outcome, detached: false }
+        Self { id, workspace, ignored, log, stop, begun, outcome, detached: false }
     }
 
     /// What happens.
@@ -41,6 +46,13 @@ impl RunHandle {
     /// Waits for the end. Cancel-safe. `None` only if the engine itself was torn down meanwhile.
     pub async fn outcome(&mut self) -> Option<Arc<RunOutcome>> {
         self.outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())
+    }
+
+    /// Waits until the agent's process has been started; for ever, when the run ends without one. Cancel-safe.
+    pub async fn begun(&mut self) {
+        if self.begun.wait_for(|begun| *begun).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Asks the run to end; the second time, at once.

@@ -27,7 +27,7 @@ pub use self::{
     config::EngineConfig,
     gate::WhenBusy,
     handle::RunHandle,
-    structured::{SCHEMA_LIMIT, Schema},
+    structured::{SCHEMA_LIMIT, Schema, json_values},
 };
 use self::{
     gate::{Gate, GateClosed},
@@ -37,7 +37,10 @@ use self::{
 use crate::{
     adapter::{AdapterInfo, PlanError},
     process::Stop,
-    run::{EndedBy, Failure, FailureKind, Origin, RunId, RunOutcome, RunRequest, RunStatus, SessionChoice},
+    run::{
+        AnswerCheck, EndedBy, Failure, FailureKind, Origin, RunId, RunOutcome, RunRequest, RunStatus,
+        SessionChoice,
+    },
     store::{EventLog, Keeps, RunRecord, StoreError},
 };
 
@@ -130,20 +133,22 @@ impl Engine {
                 )
             },
         })?;
-        let schema = match request.json_schema.clone() {
-            Some(source) => Some(compile(source).await?),
-            None => None,
+        let check = match (request.check.clone(), request.json_schema.clone()) {
+            (Some(check), _) => Some(check),
+            (None, Some(source)) => Some(Arc::new(compile(source).await?) as Arc<dyn AnswerCheck>),
+            (None, None) => None,
         };
         let id = RunId::random();
         let workspace = request.workspace.path.clone();
         let log = EventLog::new(Keeps { deltas: request.stream, natives: request.natives });
         let (origin, note) = (request.origin.clone(), request.note.clone());
-        let mut runner = Runner::new(self.0.clone(), id, request, log.clone(), schema);
+        let mut runner = Runner::new(self.0.clone(), id, request, log.clone(), check);
         let prepared = match runner.prepare().await {
             // A missing program is the deployment's fault, not the request's: the run is on record as failed.
             Err(failure) if !matches!(failure.kind, FailureKind::Spawn { .. }) => return Err(failure),
             prepared => prepared,
         };
+        let ignored = prepared.as_ref().map(|prepared| prepared.ignored.clone()).unwrap_or_default();
         self.0
             .config
             .store
@@ -158,7 +163,7 @@ impl Engine {
             })
             .await
             .map_err(storage)?;
-        let stop = runner.stop();
+        let (stop, begun) = (runner.stop(), runner.begins.subscribe());
         let (publish, outcome) = watch::channel(None);
         let active = Arc::new(Active {
             workspace: workspace.clone(),
@@ -173,7 +178,7 @@ impl Engine {
             active.stop.request(EndedBy::Shutdown);
         }
         self.0.tracker.spawn(runner.run(ticket, prepared, active, publish));
-        Ok(RunHandle::new(id, workspace, log, stop, outcome))
+        Ok(RunHandle::new(id, workspace, ignored, log, stop, begun, outcome))
     }
 
     /// Stops a run, waits until nothing of it is left, and says how it ended. `None` = no run of that id is alive.

@@ -14,14 +14,13 @@ use super::{
     gate::Ticket,
     schema_run::Checked,
     storage,
-    structured::Schema,
 };
 use crate::{
     adapter::PlanError,
     process::Stop,
     run::{
-        AgentFault, Attempt, EndedBy, EventSink, Failure, FailureKind, Finish, Notice, RunEvent, RunId,
-        RunOutcome, RunRequest, SessionChoice, SessionId, Tokens, Usage, Verdict,
+        AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, Failure, FailureKind, Finish, Notice, RunEvent,
+        RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Tokens, Usage, Verdict,
     },
     store::{EventLog, SessionPlace},
 };
@@ -37,10 +36,12 @@ pub(super) struct Runner {
     accepted: Instant,
     /// When its first process was asked for; the deadline counts from here.
     pub(super) begun: Option<Instant>,
+    /// Whether a process has been started; tells those who wait for that.
+    pub(super) begins: watch::Sender<bool>,
     /// The request said "continue", before that was resolved to a session.
     pub(super) continues: bool,
-    pub(super) schema: Option<Schema>,
-    /// How often the schema was not met and the agent was asked again.
+    pub(super) check: Option<Arc<dyn AnswerCheck>>,
+    /// How often an answer was not accepted and the agent was asked again.
     pub(super) retries: usize,
     /// The prompt as it was given, once it has been rewritten.
     pub(super) task: Option<String>,
@@ -65,7 +66,7 @@ impl Runner {
         id: RunId,
         request: RunRequest,
         log: Arc<EventLog>,
-        schema: Option<Schema>,
+        check: Option<Arc<dyn AnswerCheck>>,
     ) -> Self {
         let continues = request.session == SessionChoice::Continue;
         Self {
@@ -76,8 +77,9 @@ impl Runner {
             stop: Stop::default(),
             accepted: Instant::now(),
             begun: None,
+            begins: watch::Sender::new(false),
             continues,
-            schema,
+            check,
             retries: 0,
             task: None,
             first_session: None,
@@ -106,8 +108,8 @@ impl Runner {
                 None => SessionChoice::Fresh { keep: true },
             };
         }
-        // A conversation that a schema may need again has to be kept for as long as its temporary workspace.
-        if self.schema.is_some()
+        // A conversation that a check may need again has to be kept for as long as its temporary workspace.
+        if self.check.is_some()
             && self.request.workspace.ephemeral()
             && self.request.session == (SessionChoice::Fresh { keep: false })
         {
@@ -172,7 +174,7 @@ impl Runner {
             let mut attempted = self.attempt(prepared).await;
             let again = self.forgotten(&attempted).await || {
                 self.remember(&attempted).await;
-                matches!(self.check_schema(&mut attempted).await, Checked::Again)
+                matches!(self.check_answer(&mut attempted).await, Checked::Again)
             };
             self.count(&attempted);
             if !again {

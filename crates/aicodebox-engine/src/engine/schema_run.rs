@@ -1,15 +1,17 @@
-use super::{attempt::Attempted, runner::Runner, structured::Schema};
+use std::sync::Arc;
+
+use super::{attempt::Attempted, runner::Runner};
 use crate::{
     adapter::Capability,
-    run::{AgentFault, Failure, FailureKind, SessionChoice, Verdict},
+    run::{AgentFault, AnswerCheck, Failure, FailureKind, SessionChoice, Verdict},
 };
 
-/// How often the agent is asked again when its answer does not meet the schema.
+/// How often the agent is asked again when its answer is not accepted.
 const MAX_RETRIES: usize = 3;
 /// How much of a bad answer is shown to the agent again.
 const QUOTE: usize = 16 << 10;
 
-/// What the schema says of an attempt.
+/// What the check says of an attempt.
 pub(super) enum Checked {
     /// The run is over; the attempt's verdict says how.
     Over,
@@ -18,15 +20,15 @@ pub(super) enum Checked {
 }
 
 impl Runner {
-    /// Checks an attempt's answer against the schema, if there is one, and prepares another attempt when it is not
-    /// met. No retry after a crash or a provider's error: those are not mended by asking again.
-    pub(super) async fn check_schema(&mut self, attempted: &mut Attempted) -> Checked {
-        let Some(schema) = self.schema.clone() else { return Checked::Over };
+    /// Checks an attempt's answer, if the request asks for that, and prepares another attempt when it is not
+    /// accepted. No retry after a crash or a provider's error: those are not mended by asking again.
+    pub(super) async fn check_answer(&mut self, attempted: &mut Attempted) -> Checked {
+        let Some(check) = self.check.clone() else { return Checked::Over };
         let answered = attempted.verdict == Verdict::Ok || attempted.fault() == Some(AgentFault::Empty);
         if !answered {
             return Checked::Over;
         }
-        let complaint = match find(schema, attempted).await {
+        let complaint = match read(check.clone(), attempted).await {
             Ok(value) => {
                 self.parsed = Some(value);
                 attempted.verdict = Verdict::Ok;
@@ -35,24 +37,20 @@ impl Runner {
             Err(complaint) => complaint,
         };
         attempted.parse_error = Some(complaint.clone());
-        let failure =
-            Failure::new(FailureKind::Schema, format!("the answer does not meet the schema: {complaint}"));
+        let failure = Failure::new(FailureKind::Schema, format!("the answer was not accepted: {complaint}"));
         attempted.verdict = Verdict::Failed(failure);
         if self.retries >= MAX_RETRIES || self.stop.requested().reason.is_some() {
             return Checked::Over;
         }
         self.retries += 1;
-        self.ask_again(attempted, &complaint);
+        self.ask_again(&*check, attempted, &complaint);
         Checked::Again
     }
 
     /// Rewrites the request for the next attempt (contract §2, "Schema runs").
-    fn ask_again(&mut self, attempted: &Attempted, complaint: &str) {
+    fn ask_again(&mut self, check: &dyn AnswerCheck, attempted: &Attempted, complaint: &str) {
         let first = self.first_session.clone().filter(|_| self.request.workspace.ephemeral());
-        let instruction = format!(
-            "Your last answer was not accepted: {complaint}\n\
-             Answer again with nothing but one JSON value that is valid against the schema."
-        );
+        let instruction = format!("Your last answer was not accepted: {complaint}\n{}", check.instruction());
         // Where the schema has no channel of its own, the plan puts it before every prompt.
         let channel = self.engine.config.adapter.info().capabilities.fields.get("json_schema");
         let schema = self.request.json_schema.as_ref().filter(|_| channel != Some(&Capability::Prefix));
@@ -72,17 +70,13 @@ impl Runner {
     }
 }
 
-/// Looks where the agent put it: in its own channel for answers by schema, else in the text.
-async fn find(schema: Schema, attempted: &mut Attempted) -> Result<serde_json::Value, String> {
+async fn read(check: Arc<dyn AnswerCheck>, attempted: &mut Attempted) -> Result<serde_json::Value, String> {
     if let Some(error) = attempted.parse_error.take() {
         return Err(error);
     }
     let (structured, text) = (attempted.structured.take(), attempted.text.clone());
     // A schema and an answer from outside may take their time.
-    let looking = tokio::task::spawn_blocking(move || match structured {
-        Some(value) => schema.complaint(&value).map_or(Ok(value), Err),
-        None => schema.find(&text),
-    });
+    let looking = tokio::task::spawn_blocking(move || check.read(&text, structured));
     looking.await.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}")))
 }
 

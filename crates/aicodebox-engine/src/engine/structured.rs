@@ -1,7 +1,9 @@
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
+
+use crate::run::AnswerCheck;
 
 /// A schema larger than this many bytes is refused: it travels in prompts and on command lines.
 pub const SCHEMA_LIMIT: usize = 256 << 10;
@@ -53,14 +55,11 @@ impl Schema {
     /// What is wrong with the best candidate, for the model and for the user.
     pub fn find(&self, text: &str) -> Result<Value, String> {
         let mut complaint = None;
-        for candidate in candidates(text) {
-            match serde_json::from_str(&candidate) {
-                Ok(value) => match self.complaint(&value) {
-                    None => return Ok(value),
-                    // The first that parsed is most likely the one that was meant.
-                    Some(wrong) => complaint = complaint.or(Some(wrong)),
-                },
-                Err(error) => tracing::trace!(%error, "a candidate is no JSON"),
+        for value in json_values(text) {
+            match self.complaint(&value) {
+                None => return Ok(value),
+                // The first that parsed is most likely the one that was meant.
+                Some(wrong) => complaint = complaint.or(Some(wrong)),
             }
         }
         Err(complaint.unwrap_or_else(|| format!("no JSON was found in the answer: {}", short(text.trim()))))
@@ -76,6 +75,34 @@ impl Schema {
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         Some(format!("{place}: {}{more}", short(&first.to_string())))
     }
+}
+
+impl AnswerCheck for Schema {
+    fn read(&self, text: &str, structured: Option<Value>) -> Result<Value, String> {
+        match structured {
+            Some(value) => self.complaint(&value).map_or(Ok(value), Err),
+            None => self.find(text),
+        }
+    }
+
+    fn instruction(&self) -> &str {
+        "Answer again with nothing but one JSON value that is valid against the schema."
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Schema").field(&self.source).finish()
+    }
+}
+
+/// The JSON values that may be the answer in a text, likeliest first (contract §5).
+pub fn json_values(text: &str) -> impl Iterator<Item = Value> {
+    candidates(text).filter_map(|candidate| {
+        serde_json::from_str(&candidate)
+            .inspect_err(|error| tracing::trace!(%error, "a candidate is no JSON"))
+            .ok()
+    })
 }
 
 /// What may be the answer, in the order in which it is tried.

@@ -46,7 +46,7 @@ pub enum FailureKind {
     NoFinalEvent,
     /// The agent or its provider reported a fault.
     Agent(AgentFault),
-    /// No attempt met the schema.
+    /// No answer met the schema, or whatever else it was checked against.
     Schema,
 }
 

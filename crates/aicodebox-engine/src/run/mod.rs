@@ -1,5 +1,6 @@
 //! The vocabulary of a run: what is asked, what happens, how it ends. Depends on nothing else here.
 
+mod check;
 mod event;
 mod exit;
 mod failure;
@@ -8,6 +9,7 @@ mod outcome;
 mod request;
 mod usage;
 
+pub use check::AnswerCheck;
 pub use event::{EventSink, NativeRecord, Notice, RunEvent, ToolEvent, ToolPhase};
 pub use exit::{Capture, EndedBy, Exit, ExitStatus};
 pub use failure::{AgentFault, Failure, FailureKind};

@@ -76,7 +76,7 @@ pub struct Attempt {
     pub usage: Option<Usage>,
     /// As [`RunOutcome::exit_code`].
     pub exit_code: i32,
-    /// Why its answer did not meet the schema.
+    /// Why its answer was not accepted.
     pub parse_error: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct RunOutcome {
     pub verdict: Verdict,
     /// The answer, also a partial one; at most [`crate::adapter::TEXT_LIMIT`] bytes.
     pub text: String,
-    /// The answer as JSON, when a schema was asked for and met.
+    /// The answer as JSON, when it was checked and accepted.
     pub parsed: Option<Value>,
     /// Why the model stopped.
     pub finish: Finish,

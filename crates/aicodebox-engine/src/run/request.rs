@@ -2,7 +2,7 @@ use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{SessionId, SessionKey};
+use super::{AnswerCheck, SessionId, SessionKey};
 
 /// Where a run works. Made by [`crate::workspace`] alone, so that no raw path travels.
 #[derive(Clone)]
@@ -126,8 +126,10 @@ pub struct RunRequest {
     pub system_prompt: Option<String>,
     /// Added to the agent's system prompt.
     pub append_system_prompt: Option<String>,
-    /// JSON Schema of the answer.
+    /// JSON Schema of the answer: the agent is told, and the answer is checked.
     pub json_schema: Option<Value>,
+    /// Another check of the answer, in place of that by `json_schema`. The prompt has to tell the agent of it.
+    pub check: Option<Arc<dyn AnswerCheck>>,
     /// Tools.
     pub tools: ToolPolicy,
     /// Image files, absolute, inside the workspace.
@@ -160,6 +162,7 @@ impl RunRequest {
             system_prompt: None,
             append_system_prompt: None,
             json_schema: None,
+            check: None,
             tools: ToolPolicy::All,
             images: Vec::new(),
             extra_args: Vec::new(),
