@@ -42,6 +42,11 @@ pub trait Adapter: Send + Sync {
         Vec::new()
     }
 
+    /// The question for the program's version, for showing it beside the one that the adapter was tried with.
+    fn version_probe(&self, _host: &Host) -> Option<VersionProbe> {
+        None
+    }
+
     /// A reader for one attempt.
     fn reader(&self, context: ReaderContext<'_>) -> Box<dyn OutputReader>;
 }
@@ -53,6 +58,17 @@ pub struct Probe {
     /// Reads the answer.
     pub read: ReadProbe,
 }
+
+/// The question for a program's version.
+pub struct VersionProbe {
+    /// How to ask. Both output streams are the answer.
+    pub launch: Launch,
+    /// Reads the answer.
+    pub read: ReadVersion,
+}
+
+/// Reads the version out of a program's answer.
+pub type ReadVersion = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Reads a program's answer: each flag that was asked for, and whether it is known.
 pub type ReadProbe = Box<dyn Fn(&str) -> Vec<(String, bool)> + Send + Sync>;

@@ -17,3 +17,4 @@ pub use id::{RunId, SessionId, SessionKey};
 pub use outcome::{Attempt, Finish, RunOutcome, RunStatus, Verdict};
 pub use request::{Origin, RunRequest, SessionChoice, ToolPolicy, Workspace};
 pub use usage::{SessionTotals, Tokens, Usage};
+pub(crate) use usage::{add_numbers, subtract_numbers};

@@ -90,6 +90,32 @@ pub(crate) fn add_numbers(sum: &mut Value, other: &Value) {
     }
 }
 
+/// Takes the numbers of `other` off those at the same place in `left`; everything else stays.
+pub(crate) fn subtract_numbers(left: &mut Value, other: &Value) {
+    match (left, other) {
+        (Value::Number(a), Value::Number(b)) => {
+            let integers = a.as_i64().zip(b.as_i64()).and_then(|(x, y)| x.checked_sub(y)).map(Into::into);
+            let floats = || serde_json::Number::from_f64(a.as_f64()? - b.as_f64()?);
+            if let Some(rest) = integers.or_else(floats) {
+                *a = rest;
+            }
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            for (key, value) in b {
+                if let Some(mine) = a.get_mut(key) {
+                    subtract_numbers(mine, value);
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            for (mine, value) in a.iter_mut().zip(b) {
+                subtract_numbers(mine, value);
+            }
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -101,5 +127,12 @@ mod tests {
         let mut sum = json!({"in": 1, "tier": "a", "deep": {"x": 1.5, "list": [1, 2]}});
         add_numbers(&mut sum, &json!({"in": 2, "tier": "b", "deep": {"x": 1, "y": 7, "list": [10, 20]}}));
         assert_eq!(sum, json!({"in": 3, "tier": "a", "deep": {"x": 2.5, "list": [11, 22], "y": 7}}));
+    }
+
+    #[test]
+    fn what_was_there_before_is_taken_off_at_any_depth() {
+        let mut left = json!({"in": 3, "tier": "a", "deep": {"x": 2.5, "list": [11, 22], "y": 7}});
+        subtract_numbers(&mut left, &json!({"in": 1, "tier": "b", "deep": {"x": 1, "list": [1], "z": 9}}));
+        assert_eq!(left, json!({"in": 2, "tier": "a", "deep": {"x": 1.5, "list": [10, 22], "y": 7}}));
     }
 }

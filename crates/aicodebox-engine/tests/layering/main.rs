@@ -18,7 +18,20 @@ const LAYERS: Layers = &[
 
 /// What an adapter may use of `process`: data. It plans and reads; it never starts anything.
 const PROCESS_DATA: &[&str] = &[
-    "Flow", "Launch", "Limits", "Lines", "Output", "Rlimit", "Stdin", "Stop", "StopPlan", "Stream", "lines",
+    "Flow",
+    "Launch",
+    "Limits",
+    "Line",
+    "Lines",
+    "MAX_LINE",
+    "Output",
+    "Rlimit",
+    "Stdin",
+    "Stop",
+    "StopPlan",
+    "Stream",
+    "Utf8Chunks",
+    "lines",
     "tail",
 ];
 

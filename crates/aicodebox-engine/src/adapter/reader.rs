@@ -1,0 +1,290 @@
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    ansi,
+    contract::{OutputReader, ReadError, Reading},
+    fault::{Facts, seconds, shorten},
+    pointer::At,
+    progress::Progress,
+    rule::Rule,
+    spec::{Format, StderrMeaning},
+    verdict,
+};
+use crate::{
+    BoxFuture,
+    process::{Flow, Line, Lines, MAX_LINE, Stream, Utf8Chunks},
+    run::{Exit, Finish, NativeRecord, RunEvent, SessionId},
+};
+
+/// Characters of a message from stderr.
+const STDERR_MESSAGE_CHARS: usize = 400;
+
+/// Longest line of stderr that is looked at.
+const MAX_STDERR_LINE: usize = 64 << 10;
+
+/// Reads the output of one attempt by the rules of a file.
+pub(super) struct FileReader {
+    stdout: Stdout,
+    stderr: Lines,
+    /// The rules whose condition on the request holds.
+    rules: Vec<Rule>,
+    natives: bool,
+    wants_schema: bool,
+    progress: Progress,
+}
+
+enum Stdout {
+    Text(Utf8Chunks),
+    Lines(Lines),
+    /// All of it; beyond [`MAX_LINE`] it cannot be read, and `whole` is false.
+    Document {
+        bytes: Vec<u8>,
+        whole: bool,
+    },
+}
+
+impl FileReader {
+    pub(super) fn new(progress: Progress, set: u32, natives: bool, wants_schema: bool) -> Self {
+        let spec = Arc::clone(&progress.spec);
+        let stdout = match spec.format {
+            Format::Text => Stdout::Text(Utf8Chunks::default()),
+            Format::Lines => Stdout::Lines(Lines::new(MAX_LINE)),
+            Format::Document => Stdout::Document { bytes: Vec::new(), whole: true },
+        };
+        let rules = spec.rules.iter().filter(|rule| rule.when.holds(set)).cloned().collect();
+        Self { stdout, stderr: Lines::new(MAX_STDERR_LINE), rules, natives, wants_schema, progress }
+    }
+
+    /// Takes what is left when both streams are over, and judges.
+    pub(super) fn read(mut self, exit: Exit) -> Reading {
+        let (rules, natives, progress) = (&self.rules, self.natives, &mut self.progress);
+        match &mut self.stdout {
+            Stdout::Text(chunks) => progress.delta(&chunks.end()),
+            Stdout::Lines(lines) => lines.end(|line| stdout_line(progress, rules, natives, line)),
+            Stdout::Document { bytes, whole } => {
+                let line = Line { bytes, truncated: !*whole };
+                stdout_line(progress, rules, natives, line);
+            }
+        }
+        self.stderr.end(|line| stderr_line(progress, line));
+        finish(self.progress, self.wants_schema, exit)
+    }
+}
+
+impl OutputReader for FileReader {
+    fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
+        let (rules, natives, progress) = (&self.rules, self.natives, &mut self.progress);
+        match (stream, &mut self.stdout) {
+            (Stream::Stderr, _) => self.stderr.feed(bytes, |line| stderr_line(progress, line)),
+            (Stream::Stdout, Stdout::Text(chunks)) => progress.delta(&chunks.feed(bytes)),
+            (Stream::Stdout, Stdout::Lines(lines)) => {
+                lines.feed(bytes, |line| stdout_line(progress, rules, natives, line));
+            }
+            (Stream::Stdout, Stdout::Document { bytes: all, whole }) => {
+                *whole &= all.len() + bytes.len() <= MAX_LINE;
+                if *whole {
+                    all.extend_from_slice(bytes);
+                }
+            }
+        }
+        self.progress.take_news()
+    }
+
+    fn finish(self: Box<Self>, exit: Exit) -> BoxFuture<'static, Result<Reading, ReadError>> {
+        Box::pin(std::future::ready(Ok(self.read(exit))))
+    }
+}
+
+fn stdout_line(progress: &mut Progress, rules: &[Rule], natives: bool, line: Line<'_>) {
+    if line.truncated {
+        progress.notice("truncated", format!("a line of more than {MAX_LINE} bytes was not read"));
+    }
+    let parsed = if line.truncated { None } else { parse(line.bytes) };
+    let Some((document, text)) = parsed else {
+        if natives && !line.bytes.is_empty() {
+            let line = Bytes::copy_from_slice(line.bytes);
+            progress.push(RunEvent::Native(NativeRecord { event_type: "raw".to_owned(), line, json: false }));
+        }
+        return;
+    };
+    if natives {
+        // A document over several lines is written as one.
+        let one_line =
+            if text.contains(&b'\n') { document.to_string().into_bytes() } else { text.into_owned() };
+        let event_type = document.get("type").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        progress.push(RunEvent::Native(NativeRecord { event_type, line: one_line.into(), json: true }));
+    }
+    for rule in rules {
+        if apply(progress, rule, &document) && !rule.also {
+            break;
+        }
+    }
+}
+
+/// Does what the rule says, for each item where it matches; returns whether it did at all.
+fn apply(progress: &mut Progress, rule: &Rule, line: &Value) -> bool {
+    let Some(each) = &rule.each else {
+        let at = At { line, item: None };
+        let hit = rule.matches.holds(at);
+        if hit {
+            progress.fire(rule, at);
+        }
+        return hit;
+    };
+    let mut hit = false;
+    each.any(At { line, item: None }, &mut |item| {
+        let at = At { line, item: Some(item) };
+        if rule.matches.holds(at) {
+            hit = true;
+            progress.fire(rule, at);
+        }
+        false
+    });
+    hit
+}
+
+/// A line that is a JSON object, and the text of it that was read.
+fn parse(line: &[u8]) -> Option<(Value, Cow<'_, [u8]>)> {
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    let object = |text: &[u8]| serde_json::from_slice(text).ok().filter(Value::is_object);
+    if let Some(value) = object(line) {
+        return Some((value, Cow::Borrowed(line)));
+    }
+    // Programs that cut texts by length cut characters too: half a UTF-8 sequence, or half a surrogate pair in
+    // an escape, which JavaScript prints without a thought. The rest of such a line is worth reading.
+    let mended = mend_surrogates(&String::from_utf8_lossy(line)).into_bytes();
+    object(&mended).map(|value| (value, Cow::Owned(mended)))
+}
+
+/// Replaces escapes of single surrogates, which no JSON parser here accepts, with U+FFFD.
+fn mend_surrogates(text: &str) -> String {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::with_capacity(text.len());
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = text[at..].find('\\') {
+        at += found;
+        let low_follows = || unit(at + 6).is_some_and(|next| (0xDC00..0xE000).contains(&next));
+        match unit(at) {
+            Some(0xD800..0xDC00) if low_follows() => at += 12,
+            Some(0xD800..0xE000) => {
+                mended.push_str(&text[done..at]);
+                mended.push_str("\\ufffd");
+                at += 6;
+                done = at;
+            }
+            // Over the backslash and the character after it, which may be a backslash too.
+            _ => at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
+        }
+    }
+    mended.push_str(&text[done..]);
+    mended
+}
+
+fn stderr_line(progress: &mut Progress, line: Line<'_>) {
+    let text = String::from_utf8_lossy(line.bytes);
+    let text = ansi::strip(&text);
+    if !progress.stderr.is_empty() {
+        progress.stderr.push("\n");
+    }
+    progress.stderr.push(&text);
+    let spec = Arc::clone(&progress.spec);
+    let Some((rule, groups)) =
+        spec.stderr.iter().find_map(|rule| rule.find.captures(&text).map(|groups| (rule, groups)))
+    else {
+        let said = text.trim();
+        if !said.is_empty() {
+            if !progress.said.is_empty() {
+                progress.said.push("\n");
+            }
+            progress.said.push(said);
+        }
+        return;
+    };
+    let group = |name: &str| groups.name(name).map(|found| found.as_str()).filter(|text| !text.is_empty());
+    let facts = Facts {
+        message: group("message").unwrap_or(&text).to_owned(),
+        status: group("status").and_then(|status| status.parse().ok()),
+        codes: Vec::new(),
+        retry_after: group("retry_after").and_then(seconds),
+    };
+    let mut failure = spec.classifier.failure(facts, rule.kind);
+    failure.message = shorten(&failure.message, STDERR_MESSAGE_CHARS).to_owned();
+    match rule.means {
+        StderrMeaning::Retry => progress.retry(failure),
+        StderrMeaning::Notice => progress.notice("agent", failure.message),
+        StderrMeaning::Error => progress.stderr_error(failure),
+        StderrMeaning::Ignore => {}
+    }
+}
+
+fn finish(mut progress: Progress, wants_schema: bool, exit: Exit) -> Reading {
+    let usage = progress.usage();
+    if usage.left_out {
+        progress.notice("usage", "usage of this session before this run is not known");
+    }
+    let (mut text, cut) = std::mem::take(&mut progress.answer).into_text();
+    if cut {
+        progress.notice("truncated", "the answer was too long: its middle was left out");
+    }
+    if progress.spec.format == Format::Text {
+        if let Cow::Owned(plain) = ansi::strip(&text) {
+            text = plain;
+        }
+        text.truncate(text.trim_end().len());
+        text.drain(..text.len() - text.trim_start().len());
+    }
+    if let Some(result) = progress.result.take().filter(|result| !result.is_empty()) {
+        text = result;
+    }
+    if text.is_empty() {
+        text = progress.structured.as_ref().map(Value::to_string).unwrap_or_default();
+    }
+    Reading {
+        verdict: verdict::judge(&progress, wants_schema, text.is_empty(), &exit),
+        text,
+        structured: progress.structured,
+        session: progress.session.map(SessionId),
+        usage: usage.usage,
+        totals: usage.totals,
+        finish: progress.finish.unwrap_or(Finish::Stop),
+        parse_error: None,
+        exit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_does_not_cost_the_line() {
+        let (value, text) =
+            parse(br#"{"a":"x\ud83d","b":"\ud83d\ude00","c":"\\ud83d","d":"\ude00\ud83d"}"#).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"a": "x\u{fffd}", "b": "😀", "c": "\\ud83d", "d": "\u{fffd}\u{fffd}"})
+        );
+        assert!(serde_json::from_slice::<Value>(&text).is_ok());
+    }
+
+    #[test]
+    fn half_a_character_does_not_cost_the_line() {
+        let (value, _) = parse(b"  {\"a\":\"caf\xc3\"}\r").unwrap();
+        assert_eq!(value, serde_json::json!({"a": "caf\u{fffd}"}));
+    }
+
+    #[test]
+    fn other_lines_are_no_objects() {
+        for line in ["", "not json", "[1]", "{\"a\":", "1", "{} x", "{\"a\":\"\\"] {
+            assert!(parse(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+}
