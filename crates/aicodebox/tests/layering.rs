@@ -8,10 +8,13 @@ use std::path::Path;
 use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
-    ("main", &["command", "init"]),
-    ("command", &["init", "serve", "surface", "config"]),
-    ("init", &[]),
-    ("serve", &["surface", "config"]),
+    ("main", &["command"]),
+    ("command", &["adapter_command", "config", "health_check", "logging", "serve", "setup", "surface"]),
+    ("serve", &["config", "setup", "surface"]),
+    ("setup", &["config"]),
+    ("adapter_command", &["config"]),
+    ("health_check", &["config"]),
+    ("logging", &["config"]),
     ("surface", &["config"]),
     ("config", &[]),
 ];
