@@ -61,7 +61,7 @@ impl RunHandle {
     }
 
     /// Lets the run go on without its caller.
-    pub fn detach(mut self) {
+    pub fn detach(&mut self) {
         self.detached = true;
     }
 }

@@ -22,6 +22,7 @@ use std::{
 use serde_json::Value;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 pub use self::{
     config::EngineConfig,
@@ -177,7 +178,8 @@ impl Engine {
         if self.draining() {
             active.stop.request(EndedBy::Shutdown);
         }
-        self.0.tracker.spawn(runner.run(ticket, prepared, active, publish));
+        // In the caller's span, so that the run's log lines carry the id of the request that asked for it.
+        self.0.tracker.spawn(runner.run(ticket, prepared, active, publish).in_current_span());
         Ok(RunHandle::new(id, workspace, ignored, log, stop, begun, outcome))
     }
 

@@ -6,7 +6,6 @@ use super::{SessionId, Usage};
 /// Something that happened in a run. Immutable once the log has given it a number; the outcome is kept apart,
 /// so that it always fits.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum RunEvent {
     /// The agent named its conversation.
     Session(SessionId),
