@@ -2,4 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod auth;
+mod cancel;
+mod config;
+mod disconnect;
+mod errors;
+mod harness;
+mod health;
 mod process;
+mod run;
+mod secrets;
+mod shutdown;
+mod terminal;

@@ -1,0 +1,197 @@
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use aicodebox_engine::{engine::Engine, run::Workspace};
+use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
+
+use crate::{
+    config::{self, Config, ConfigError, Environment},
+    health_check, logging,
+    serve::{self, ServeError},
+    setup::{self, SetupError},
+    surface::terminal::{self, Output, RunArgs},
+};
+
+/// The configuration is wrong (EX_CONFIG of sysexits).
+const EX_CONFIG: u8 = 78;
+/// The command line is wrong, as clap has it.
+const EX_USAGE: u8 = 2;
+
+/// Puts any AI coding agent CLI on the network.
+#[derive(Parser)]
+#[command(name = "aicodebox", version, about, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve what the environment says, until SIGTERM
+    Serve,
+    /// Run the agent once, here
+    Run(Box<RunArgs>),
+    /// Ask the agent for one word: is it there, is it signed in?
+    Verify,
+    /// Print the configuration that holds, secrets masked
+    Config(ConfigArgs),
+    /// Ask the server of this box whether it is well
+    Healthcheck,
+}
+
+#[derive(clap::Args)]
+struct ConfigArgs {
+    /// Print the table of all variables, as the documents have it, instead
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl CommandError {
+    /// The exit code that says what was wrong.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) => EX_CONFIG.into(),
+            Self::Usage(_) => EX_USAGE.into(),
+            Self::Setup(error) | Self::Serve(ServeError::Setup(error)) => match error {
+                SetupError::Adapter(_) | SetupError::Workspace { .. } | SetupError::State { .. } => {
+                    EX_CONFIG.into()
+                }
+                SetupError::Launcher(_) => ExitCode::FAILURE,
+            },
+            Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
+            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_)) | Self::Io(_) => {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl Cli {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// Whatever kept it from that.
+    pub(crate) fn run(self) -> Result<ExitCode, CommandError> {
+        // First of all: an agent of our user must not read our memory and environment through /proc.
+        nix::sys::prctl::set_dumpable(false).map_err(io::Error::from)?;
+        let environment = Environment::of_process();
+        match self.command {
+            Command::Serve => serve(environment),
+            Command::Run(args) => run(&args, &environment),
+            Command::Verify => verify(&environment),
+            Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
+            Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
+            Command::Healthcheck => health_check(&environment),
+        }
+    }
+}
+
+fn serve(environment: Environment) -> Result<ExitCode, CommandError> {
+    let (config, foreground) = config::for_serving(&environment)?;
+    logging::start(&config.logging, "info");
+    Ok(Runtime::new()?.block_on(serve::serve(config, foreground, environment))?)
+}
+
+fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
+    let mut config = Config::from_env(environment)?;
+    logging::start(&config.logging, "warn");
+    if let Some(adapter) = &args.adapter {
+        config.adapter.clone_from(adapter);
+    }
+    let adapter = setup::adapter(&config)?;
+    Runtime::new()?.block_on(async {
+        let agent = adapter.info().clone();
+        let (engine, scratch) = setup::engine(&config, environment, adapter).await?;
+        let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
+        let request = args.request(workspace, &agent).map_err(CommandError::Usage)?;
+        let output = match (args.json, args.events) {
+            (true, _) => Output::Json,
+            (false, true) => Output::Events,
+            (false, false) => Output::Text,
+        };
+        let code = terminal::run(&engine, request, output, config.logging.colour).await;
+        engine.shutdown().await;
+        Ok(code?.into())
+    })
+}
+
+/// The directory that was named, else the configured root, else where we are.
+fn workspace(args: &RunArgs, config: &Config) -> Result<Workspace, SetupError> {
+    let path = match &args.workspace {
+        Some(path) => path.clone(),
+        None if config.workspace_chosen => config.workspace.clone(),
+        None => PathBuf::from("."),
+    };
+    Ok(setup::workspaces(&path)?.root())
+}
+
+fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
+    let config = Config::from_env(environment)?;
+    logging::start(&config.logging, "warn");
+    let adapter = setup::adapter(&config)?;
+    let (text, well) = Runtime::new()?.block_on(async {
+        let (engine, scratch) = setup::engine(&config, environment, adapter).await?;
+        let verified = ask_agent(&engine, scratch.workspace()).await;
+        engine.shutdown().await;
+        verified
+    })?;
+    print(text)?;
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn ask_agent(
+    engine: &Engine,
+    workspace: io::Result<Workspace>,
+) -> Result<(String, bool), CommandError> {
+    Ok(terminal::verify(engine, workspace?).await?)
+}
+
+fn show_config(environment: &Environment) -> Result<ExitCode, CommandError> {
+    print(config::effective(environment))?;
+    for warning in environment.warnings() {
+        writeln!(io::stderr(), "aicodebox: {warning}")?;
+    }
+    config::check(environment)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn health_check(environment: &Environment) -> Result<ExitCode, CommandError> {
+    let address = config::local_api(environment)?;
+    match health_check::ask(address) {
+        Ok((answer, well)) => {
+            print(answer)?;
+            Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Err(error) => {
+            writeln!(io::stderr(), "aicodebox: nobody answers at {address}: {error}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Prints what a command was asked for.
+fn print(text: impl Display) -> Result<ExitCode, CommandError> {
+    let text = text.to_string();
+    writeln!(io::stdout(), "{}", text.trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,147 @@
+use std::{
+    collections::HashMap,
+    ffi::{OsStr, OsString},
+};
+
+use super::{VARIABLES, variable::Variable};
+
+/// The environment as a value: read from the process once, made up in tests.
+#[derive(Clone, Default)]
+pub(crate) struct Environment(HashMap<OsString, OsString>);
+
+impl Environment {
+    /// The environment of this process. `HOME`, where it is missing, is the user's.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads it")]
+    pub(crate) fn of_process() -> Self {
+        let mut variables: HashMap<_, _> = std::env::vars_os().collect();
+        if let Some(home) = std::env::home_dir() {
+            variables.entry("HOME".into()).or_insert(home.into());
+        }
+        Self(variables)
+    }
+
+    /// The value of `name`; an empty one counts as unset.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a variable under its name or its alias.
+    pub(crate) fn value(&self, variable: &Variable) -> Option<&OsStr> {
+        self.get(variable.name).or_else(|| self.get(variable.alias?))
+    }
+
+    /// What agents get: everything but the gateway's secrets and the files that hold them. A token of a name
+    /// that this version does not know is a secret too.
+    pub(crate) fn for_agents(&self) -> HashMap<OsString, OsString> {
+        self.0
+            .iter()
+            .filter(|(name, _)| !name.to_str().is_some_and(is_secret))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    /// A sentence for each `AICODEBOX_` variable that nothing reads, in the order of their names.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut unknown: Vec<_> = self
+            .0
+            .keys()
+            .filter_map(|name| name.to_str())
+            .filter(|name| name.starts_with("AICODEBOX_") && !is_known(name))
+            .collect();
+        unknown.sort_unstable();
+        unknown
+            .into_iter()
+            .map(|name| {
+                let nearest = nearest(name).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                format!("{name} is not a variable of aicodebox{nearest}")
+            })
+            .collect()
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let declared = VARIABLES.iter().filter(|variable| variable.secret).any(|variable| {
+        name.strip_prefix(variable.name).is_some_and(|rest| rest.is_empty() || rest == "_FILE")
+    });
+    declared || (name.starts_with("AICODEBOX_") && (name.contains("_TOKEN") || name.contains("_SECRET")))
+}
+
+fn known_names() -> impl Iterator<Item = String> {
+    VARIABLES.iter().flat_map(|variable| {
+        [Some(variable.name.to_owned()), variable.alias.map(str::to_owned), variable.file_name()]
+            .into_iter()
+            .flatten()
+    })
+}
+
+fn is_known(name: &str) -> bool {
+    known_names().any(|known| known == name)
+}
+
+/// The known name that is most like `name`, if any is like it at all.
+fn nearest(name: &str) -> Option<String> {
+    known_names()
+        .map(|known| (strsim::damerau_levenshtein(name, &known), known))
+        .min()
+        .filter(|(distance, known)| distance * 4 <= known.len())
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_value_counts_as_unset() {
+        let environment = Environment::from_iter([("AICODEBOX_API_MODE_TOKEN", "")]);
+        assert_eq!(environment.get("AICODEBOX_API_MODE_TOKEN"), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_known_one() {
+        let environment = Environment::from_iter([
+            ("AICODEBOX_API_MODE_PROT", "1"),
+            ("AICODEBOX_WHOLLY_DIFFERENT_THING", "1"),
+            ("AICODEBOX_API_MODE_TOKEN_FILE", "/t"),
+            ("AICODE_WORKSPACE", "/w"),
+            ("SOMETHING_ELSE", "1"),
+        ]);
+        assert_eq!(
+            environment.warnings(),
+            [
+                "AICODEBOX_API_MODE_PROT is not a variable of aicodebox; did you mean AICODEBOX_API_MODE_PORT?",
+                "AICODEBOX_WHOLLY_DIFFERENT_THING is not a variable of aicodebox",
+            ]
+        );
+    }
+
+    #[test]
+    fn agents_get_no_secret_of_the_gateway_but_everything_else() {
+        let kept = [
+            ("PATH", "/bin"),
+            ("OPENAI_API_KEY", "k"),
+            ("GITHUB_TOKEN", "g"),
+            ("AICODEBOX_WORKSPACE", "/w"),
+            ("AICODEBOX_API_MODE_PORT", "1"),
+        ];
+        let taken = [
+            ("AICODEBOX_API_MODE_TOKEN", "t"),
+            ("AICODEBOX_API_MODE_TOKEN_FILE", "/t"),
+            ("AICODEBOX_TELEGRAM_MODE_TOKEN", "t"),
+            ("AICODEBOX_MCP_MODE_TOKEN", "t"),
+            ("AICODEBOX_CALLBACK_SECRET", "s"),
+            ("AICODEBOX_CALLBACK_SECRET_FILE", "/s"),
+            ("AICODEBOX_OF_A_LATER_VERSION_TOKEN", "t"),
+        ];
+        let environment = Environment::from_iter(kept.into_iter().chain(taken));
+        let expected: HashMap<OsString, OsString> =
+            kept.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        assert_eq!(environment.for_agents(), expected);
+    }
+}

@@ -1,0 +1,90 @@
+use std::{
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use aicodebox_engine::{
+    adapter::{Adapter, AdapterError, load_adapter},
+    engine::{Engine, EngineConfig},
+    process::{LauncherCommand, Pool},
+    store::MemoryStore,
+    workspace::{Scratch, Workspaces},
+};
+
+use crate::config::{Config, Environment};
+
+/// Finished runs in memory may take this many bytes.
+const MEMORY_STORE_BYTES: usize = 64 << 20;
+
+/// Why the box cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetupError {
+    /// The adapter cannot be used.
+    #[error("AICODEBOX_ADAPTER: {0}")]
+    Adapter(#[from] AdapterError),
+    /// The workspace root cannot be opened.
+    #[error(
+        "AICODEBOX_WORKSPACE: the workspace {path} cannot be used: {source}; make it or name another directory"
+    )]
+    Workspace { path: PathBuf, source: io::Error },
+    /// The state directory cannot be written.
+    #[error("AICODEBOX_STATE_DIR: the state directory {path} cannot be used: {source}")]
+    State { path: PathBuf, source: io::Error },
+    /// No processes can be started.
+    #[error("the launcher of agents cannot be started: {0}")]
+    Launcher(io::Error),
+}
+
+/// The configured adapter.
+///
+/// # Errors
+/// When it does not exist or is wrong.
+pub(crate) fn adapter(config: &Config) -> Result<Arc<dyn Adapter>, SetupError> {
+    Ok(Arc::new(load_adapter(&config.adapter)?))
+}
+
+/// An engine and the directory of its temporary files.
+///
+/// # Errors
+/// When the state directory or the launcher cannot be used.
+pub(crate) async fn engine(
+    config: &Config,
+    environment: &Environment,
+    adapter: Arc<dyn Adapter>,
+) -> Result<(Engine, Scratch), SetupError> {
+    let state = |source| SetupError::State { path: config.state_dir.clone(), source };
+    DirBuilder::new().mode(0o700).recursive(true).create(&config.state_dir).map_err(state)?;
+    let scratch = Scratch::open(&config.state_dir.join("tmp")).map_err(state)?;
+    let pool =
+        Pool::start(LauncherCommand::default(), config.max_runs).await.map_err(SetupError::Launcher)?;
+    // Only a file that names no program takes the one that the passthrough mode would run.
+    let unnamed = config.agent_binary.clone().filter(|_| adapter.info().binary.is_none());
+    let engine = Engine::new(EngineConfig {
+        default_model: config.default_model(&adapter.info().name).map(str::to_owned),
+        adapter,
+        pool,
+        store: Arc::new(MemoryStore::new(config.run_ttl, MEMORY_STORE_BYTES)),
+        scratch: scratch.clone(),
+        home: config.home.clone(),
+        agent_env: Arc::new(environment.for_agents()),
+        subscription: config.subscription,
+        binary: config.adapter_binary.clone().or(unnamed),
+        max_runs: config.max_runs,
+        max_queued: config.max_queued,
+        run_timeout: config.run_timeout,
+        idle_timeout: config.idle_timeout,
+        no_new_privs: config.no_new_privs,
+    });
+    Ok((engine, scratch))
+}
+
+/// The root of workspaces at `path`.
+///
+/// # Errors
+/// When it is no directory that can be opened.
+pub(crate) fn workspaces(path: &Path) -> Result<Workspaces, SetupError> {
+    Workspaces::open(path).map_err(|source| SetupError::Workspace { path: path.to_owned(), source })
+}

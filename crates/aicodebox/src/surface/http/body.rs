@@ -1,0 +1,72 @@
+use axum::{
+    body::{Body, HttpBody},
+    http::{HeaderMap, StatusCode, header},
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::Problem;
+
+/// Reads a JSON body of at most `limit` bytes.
+///
+/// # Errors
+/// 415 when it is not declared as JSON, 413 when it is too long, 400 when it is no JSON, 422 when a part of it is of
+/// the wrong type; the latter names the part.
+pub(crate) async fn json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<T, Problem> {
+    if !is_json(headers) {
+        let detail = "the body must be JSON: send `Content-Type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    parse(&read(body, limit).await?)
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let too_long =
+        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {limit} bytes"));
+    // Said before anything is read, so that a client which asks first need not send it.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_long());
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(error) => {
+            Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body could not be read: {error}")))
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Else an array would be read as the fields in their order.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::unprocessable("body", "expected an object"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        if !error.is_data() {
+            return Problem::new(StatusCode::BAD_REQUEST, format!("the body is not valid JSON: {error}"));
+        }
+        // Once more, this time keeping track of where we are: a body that is right should not pay for it.
+        let mut source = serde_json::Deserializer::from_slice(bytes);
+        let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut source) else {
+            return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
+        };
+        let path = error.path().to_string();
+        let field = if path == "." { "body" } else { path.as_str() };
+        let reason = error.inner().to_string();
+        // The position is of no use beside the path.
+        Problem::unprocessable(field, reason.split(" at line ").next().unwrap_or(&reason))
+    })
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let essence = value.split(';').next().unwrap_or(value).trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}

@@ -1,0 +1,21 @@
+//! The HTTP API.
+//!
+//! [`router`] is all of it as one service and [`serve`] puts that on a socket. A request goes through request id and
+//! log ([`request_id`]), CORS and token ([`auth`]); handlers answer with their own JSON or with a [`Problem`]. The
+//! handler of a synchronous run owns the run's handle: when the client leaves, hyper drops the handler, which drops
+//! the handle, which cancels the run.
+
+mod auth;
+mod body;
+mod health;
+mod problem;
+mod request_id;
+mod router;
+mod run;
+mod run_request;
+mod server;
+mod status;
+
+use problem::Problem;
+pub(crate) use router::{Api, router};
+pub(crate) use server::serve;

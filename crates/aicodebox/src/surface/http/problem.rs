@@ -1,0 +1,130 @@
+use std::time::Duration;
+
+use aicodebox_engine::run::{Failure, FailureKind};
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use crate::surface::wire::Wire;
+
+/// An error answer: a problem document (RFC 9457).
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    detail: String,
+    field: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+/// The document. `field` is ours: the part of the request that is at fault.
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: &'static str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), field: None, retry_after: None }
+    }
+
+    /// A part of the request that cannot be accepted; the detail begins with its name.
+    pub(crate) fn field(status: StatusCode, field: &str, detail: impl std::fmt::Display) -> Self {
+        Self { field: Some(field.to_owned()), ..Self::new(status, format!("{field}: {detail}")) }
+    }
+
+    /// 422 for a field.
+    pub(crate) fn unprocessable(field: &str, detail: impl std::fmt::Display) -> Self {
+        Self::field(StatusCode::UNPROCESSABLE_ENTITY, field, detail)
+    }
+
+    /// 404 for a run.
+    pub(crate) fn no_such_run() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "run not found")
+    }
+
+    /// The document of a failure, where the table wants one.
+    pub(crate) fn of(failure: &Failure) -> Option<Self> {
+        let Wire::Problem(status) = Wire::of(&failure.kind) else { return None };
+        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = failure.kind {
+            Self::field(status, &camel_case(field), &failure.message)
+        } else {
+            Self::new(status, &failure.message)
+        };
+        let usual = match status {
+            StatusCode::CONFLICT => Some(Duration::from_secs(1)),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(5)),
+            _ => None,
+        };
+        Some(Self { retry_after: failure.retry_after.or(usual), ..problem })
+    }
+
+    /// When another try makes sense; told in whole seconds, rounded up.
+    pub(crate) fn retry_after(self, after: Duration) -> Self {
+        Self { retry_after: Some(after), ..self }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let document = Document {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            field: self.field.as_deref(),
+        };
+        let mut response = (self.status, Json(document)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
+        response
+    }
+}
+
+/// The engine's spelling of a field in the API's.
+fn camel_case(field: &str) -> String {
+    let field = match field {
+        "effort" => "thinking",
+        "tools" => "tools_allowlist",
+        other => other,
+    };
+    let mut words = field.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_named_as_callers_write_them() {
+        for (ours, theirs) in [
+            ("prompt", "prompt"),
+            ("append_system_prompt", "appendSystemPrompt"),
+            ("effort", "thinking"),
+            ("tools", "toolsAllowlist"),
+        ] {
+            assert_eq!(camel_case(ours), theirs);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Every error is a problem document with a request id.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::{Value, json};
+
+use crate::harness::{SHELL, Server};
+
+fn send(server: &crate::harness::Running, body: &str) -> crate::harness::Answer {
+    server.send("POST", "/run", &[], Some(body.to_owned()))
+}
+
+#[test]
+fn a_field_that_cannot_be_accepted_is_named() {
+    let server = Server::new().start();
+    for (body, field) in [
+        (json!({}), "prompt"),
+        (json!({"prompt": ""}), "prompt"),
+        (json!({"prompt": " \n"}), "prompt"),
+        (json!({"prompt": 7}), "prompt"),
+        (json!({"prompt": "x", "noContinue": "yes"}), "noContinue"),
+        (json!({"prompt": "x", "timeoutSeconds": 0}), "timeoutSeconds"),
+        (json!({"prompt": "x", "timeoutSeconds": -1}), "timeoutSeconds"),
+        (json!({"prompt": "x", "timeoutSeconds": 1e300}), "timeoutSeconds"),
+        (json!({"prompt": "x", "idleTimeoutSeconds": "5"}), "idleTimeoutSeconds"),
+        (json!({"prompt": "x", "toolsAllowlist": ["a", 1]}), "toolsAllowlist[1]"),
+        (json!({"prompt": "x", "outputFormat": "xml"}), "outputFormat"),
+        (json!({"prompt": "x", "eventMode": "some"}), "eventMode"),
+        (json!({"prompt": "x", "workspace": "a", "ephemeral": true}), "ephemeral"),
+        (json!({"prompt": "x", "callbackUrl": "https://example.org"}), "callbackUrl"),
+        (json!({"prompt": "x", "model": "--help"}), "model"),
+        (json!([]), "body"),
+    ] {
+        let answer = server.run(body.clone()).status(422);
+        assert_eq!(answer.json()["field"], field, "{body}");
+        let detail = answer.problem(422);
+        assert!(detail.starts_with(&format!("{field}: ")) && !detail.contains(" at line "), "{detail}");
+    }
+}
+
+#[test]
+fn a_path_out_of_the_root_is_a_bad_request() {
+    let server = Server::new().start();
+    fs::write(server.workspace().join("file"), "").unwrap();
+    for workspace in ["/etc", "..", "a/../../b", "file"] {
+        let detail = server.run(json!({"prompt": "true", "workspace": workspace})).problem(400);
+        assert!(detail.starts_with("workspace: "), "{detail}");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_json_or_too_long_is_refused() {
+    let server = Server::new().env("AICODEBOX_API_MODE_MAX_BODY", "100KiB").start();
+    for body in ["", "{", "{\"prompt\": \"x\"} more", "prompt=x"] {
+        send(&server, body).problem(400);
+    }
+    let plain = [("Content-Type", "text/plain")];
+    server.send("POST", "/run", &plain, Some(json!({"prompt": "x"}).to_string())).problem(415);
+    let json = [("Content-Type", "application/json; charset=utf-8")];
+    server.send("POST", "/run", &json, Some(json!({"prompt": "echo x"}).to_string())).status(200);
+    send(&server, &json!({"prompt": "x".repeat(200 << 10)}).to_string()).problem(413);
+    // Without a declared length too.
+    let chunked = [("Transfer-Encoding", "chunked"), ("Content-Type", "application/json")];
+    let chunk = format!("{:x}\r\n{}\r\n", 200 << 10, "x".repeat(200 << 10));
+    let mut stream = server.open("POST", "/run", &chunked, None);
+    // The server may have had enough before all of it is written.
+    _ = std::io::Write::write_all(&mut stream, chunk.as_bytes());
+    crate::harness::Answer::read(stream).problem(413);
+}
+
+#[test]
+fn unknown_paths_and_methods_are_told_in_json() {
+    let server = Server::new().start();
+    server.get("/no/such/path").problem(404);
+    for (method, path, allow) in
+        [("GET", "/run", "POST"), ("POST", "/healthz", "GET,HEAD"), ("GET", "/run/abc", "DELETE")]
+    {
+        let answer = server.send(method, path, &[], None).status(405);
+        assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
+        answer.problem(405);
+    }
+    server.get("/run/result").problem(422);
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_an_answer_and_frees_its_workspace() {
+    let missing = Server::new().adapter(&SHELL.replace("/bin/sh", "/no/such/program")).start();
+    for _ in 0..2 {
+        let answer = missing
+            .run(json!({"prompt": "x", "workspace": "w"}))
+            .status(200)
+            .field("/exitCode", 127)
+            .field("/text", "");
+        assert!(answer.text("/stderr").contains("/no/such/program"));
+    }
+    missing.get("/healthz").status(503).field("/ok", false);
+    missing.get("/readyz").status(503);
+    missing.get("/livez").status(200);
+
+    let home = tempfile::tempdir().unwrap();
+    let program = home.path().join("agent");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o644)).unwrap();
+    let forbidden = Server::new().adapter(&SHELL.replace("/bin/sh", program.to_str().unwrap())).start();
+    forbidden.run(json!({"prompt": "x", "workspace": "w"})).status(200).field("/exitCode", 126);
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::write(&program, "#!/no/such/interpreter\n").unwrap();
+    forbidden.run(json!({"prompt": "x", "workspace": "w"})).status(200).field("/exitCode", 127);
+    fs::write(&program, "#!/bin/sh\necho works\n").unwrap();
+    forbidden.run(json!({"prompt": "x", "workspace": "w"})).status(200).field("/text", "works");
+}
+
+#[test]
+fn when_the_queue_is_full_the_next_one_is_told_to_come_back() {
+    let server =
+        Server::new().env("AICODEBOX_MAX_CONCURRENT_RUNS", "1").env("AICODEBOX_MAX_QUEUED_RUNS", "1").start();
+    let slow = |workspace| {
+        server.run(json!({"prompt": "sleep 300", "workspace": workspace, "async": true})).status(200);
+    };
+    slow("a");
+    slow("b");
+    let full = server.run(json!({"prompt": "true", "workspace": "c"}));
+    assert!(full.header("retry-after").is_some());
+    full.problem(429);
+}
+
+#[test]
+fn a_request_id_is_taken_or_made_and_stands_in_the_log() {
+    let server = Server::new().start();
+    let id = |value: &str| {
+        let answer = server.send("GET", "/status", &[("X-Request-Id", value)], None).status(200);
+        answer.header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(id("caller-7"), "caller-7");
+    let made = id("not; acceptable");
+    assert!(made.len() == 32, "{made}");
+    assert_ne!(id(&"x".repeat(129)), "x".repeat(129));
+    let body = json!({"prompt": "echo hi"}).to_string();
+    server.send("POST", "/run", &[("X-Request-Id", "caller-8")], Some(body)).status(200);
+    for (message, id) in [("answered", "caller-7"), ("run ended", "caller-8"), ("answered", "caller-8")] {
+        crate::harness::eventually("the log has the id", || {
+            let log = server.log.text();
+            log.lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+                .find(|line| line["spans"][0]["request_id"] == id && line["message"] == message)
+        });
+    }
+}
