@@ -64,7 +64,6 @@ impl Link {
             // The launcher expects its socket here.
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(Stdio::null())
-            .process_group(0)
             .spawn()?;
         let LauncherReport::Ready = timeout(times::START, socket.receive()).await?? else {
             return Err(io::Error::other("the launcher does not speak our language"));
@@ -88,12 +87,12 @@ impl Link {
                 pause = times::RESTART;
             }
             self = loop {
+                sleep(pause).await;
+                pause = (pause * 2).min(times::RESTART_MAX);
                 match Self::start(&command).await {
                     Ok(link) => break link,
                     Err(error) => tracing::error!(%error, "no launcher of agents can be started"),
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(times::RESTART_MAX);
                 // Those that wait for a keeper get an error instead.
                 while wishes.try_recv().is_ok() {}
                 if wishes.is_closed() {

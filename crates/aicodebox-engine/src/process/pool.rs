@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    Launch, Limits, Output, Running, SpawnError, Stop,
+    Launch, Limits, Output, Running, SpawnError, Stdin, Stop,
     error::length,
     link::{LauncherCommand, Link, Wish},
     message::{self, Order, Report, Start, Text},
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::run::{EndedBy, Exit};
 
-/// How many keepers are tried for one start: those that died since their last run, and a new one.
-const ATTEMPTS: usize = 4;
+/// How many new keepers are tried for one start.
+const ATTEMPTS: usize = 3;
 
 /// Wishes that may wait for the launcher.
 const WISHES: usize = 64;
@@ -128,14 +128,26 @@ impl Pool {
         Arc::clone(&self.0.permits).acquire_owned().await.map_err(|_| closed())
     }
 
-    async fn spawn_with(&self, permit: OwnedSemaphorePermit, launch: Launch) -> Result<Running, SpawnError> {
+    async fn spawn_with(
+        &self,
+        permit: OwnedSemaphorePermit,
+        mut launch: Launch,
+    ) -> Result<Running, SpawnError> {
         let frame = frame(&launch)?;
-        let (pipes, ends) = Pipes::open(launch.stdin.clone())?;
+        let (pipes, ends) = Pipes::open(std::mem::replace(&mut launch.stdin, Stdin::Null))?;
         let stdin = ends.stdin.as_ref().map_or(self.0.null.as_fd(), AsFd::as_fd);
         let fds = [stdin, ends.stdout.as_fd(), ends.stderr.as_fd()];
         let started = Instant::now();
-        for _ in 0..ATTEMPTS {
-            let mut keeper = self.keeper().await?;
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            let idle = self.idle().keepers.pop();
+            let mut keeper = match idle {
+                Some(keeper) => keeper,
+                None => {
+                    attempts += 1;
+                    self.new_keeper().await?
+                }
+            };
             match timeout(times::START, start(&mut keeper, &frame, &fds)).await {
                 Ok(Ok(Report::Started { pid })) => {
                     return Ok(Running {
@@ -163,15 +175,8 @@ impl Pool {
         Err(SpawnError::Lost("its keepers die before they start anything".to_owned()))
     }
 
-    /// An idle keeper, or a new one.
-    async fn keeper(&self) -> Result<Keeper, SpawnError> {
-        let launcher = {
-            let mut idle = self.idle();
-            if let Some(keeper) = idle.keepers.pop() {
-                return Ok(keeper);
-            }
-            idle.launcher.clone().ok_or_else(closed)?
-        };
+    async fn new_keeper(&self) -> Result<Keeper, SpawnError> {
+        let launcher = self.idle().launcher.clone().ok_or_else(closed)?;
         let id = self.0.ids.fetch_add(1, Ordering::Relaxed);
         let (socket, theirs) = Socket::pair()?;
         let (sender, gone) = oneshot::channel();

@@ -43,7 +43,8 @@ impl Running {
         output.started(self.pid);
         let mut requests = stop.watch();
         let mut watch = Watch::new(limits, self.started, self.plan);
-        watch.request(&self, stop.requested());
+        let asked = *requests.borrow_and_update();
+        watch.request(&self, asked);
         let mut stdin = self.pipes.stdin.take().filter(|feed| feed.written < feed.bytes.len());
         let mut stdout = Pump::new(Stream::Stdout, self.pipes.stdout.take());
         let mut stderr = Pump::new(Stream::Stderr, self.pipes.stderr.take());
@@ -56,7 +57,8 @@ impl Running {
             let flow = tokio::select! {
                 biased;
                 Ok(()) = requests.changed() => {
-                    watch.request(&self, stop.requested());
+                    let asked = *requests.borrow_and_update();
+                    watch.request(&self, asked);
                     Flow::Go
                 }
                 () = &mut alarm, if limit.is_some() => {
@@ -189,19 +191,17 @@ impl Watch {
         ControlFlow::Continue(())
     }
 
-    /// Somebody wants the run to end: politely first, at once when a stop is already on its way.
+    /// Somebody wants the run to end: politely first, at once when a stop is already on its way. Called once for
+    /// each change of the requests.
     fn request(&mut self, running: &Running, requests: Requests) {
         let Some(reason) = requests.reason else { return };
-        if self.ended.is_some() {
-            return;
-        }
-        if self.reason.is_none() {
+        let stopping = self.reason.is_some();
+        if !stopping {
             self.stop(running, reason);
-            if !requests.now {
-                return;
-            }
         }
-        self.order(running, &Order::Kill, Duration::ZERO);
+        if stopping || requests.now {
+            self.order(running, &Order::Kill, Duration::ZERO);
+        }
     }
 
     /// What the reader says to the last chunk.
@@ -247,9 +247,9 @@ impl Watch {
     fn ended_by(&self, ended: &Ended) -> EndedBy {
         match self.reason {
             Some(EndedBy::Abort) => EndedBy::Abort,
-            _ if ended.abandoned => EndedBy::Lost,
-            // A stop that came too late stopped nothing.
             Some(reason) if ended.stopped || ended.status.is_none() => reason,
+            None if ended.abandoned => EndedBy::Lost,
+            // A stop that came too late stopped nothing.
             Some(_) | None => EndedBy::Itself,
         }
     }

@@ -145,3 +145,26 @@ fn start_sudo(pids: &[i32], spawner: &mut Spawner) -> Option<i32> {
 fn null() -> Option<OwnedFd> {
     fs::File::options().read(true).write(true).open("/dev/null").ok().map(OwnedFd::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn children_are_found_without_the_kernel_s_list() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(children_by_parent(std::process::id()), [pid]);
+        assert_eq!(parent_of(pid), Some(std::process::id()));
+        assert!(kill_child(pid) && !child.wait().unwrap().success());
+        assert!(children_by_parent(std::process::id()).is_empty());
+        assert_eq!(parent_of(pid), None);
+    }
+
+    #[test]
+    fn groups_and_everybody_are_never_killed() {
+        assert!([-1, 0, 1].iter().all(|pid| !kill_child(*pid)));
+    }
+}

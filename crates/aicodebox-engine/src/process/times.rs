@@ -37,8 +37,8 @@ pub(super) const ADOPTION: Duration = Duration::from_secs(12);
 /// How long the launcher waits for its keepers when the server is gone, before it kills them.
 pub(super) const FAREWELL: Duration = Duration::from_secs(12);
 
-/// Pause before a launcher that ended early is started again; it doubles with each failure in a row.
-pub(super) const RESTART: Duration = Duration::from_millis(50);
+/// Pause before a launcher is started again; it doubles with each one that does not live.
+pub(super) const RESTART: Duration = Duration::from_millis(20);
 
 /// The longest of these pauses. A launcher that lived longer than this ended for a new reason.
 pub(super) const RESTART_MAX: Duration = Duration::from_secs(5);

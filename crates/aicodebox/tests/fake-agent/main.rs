@@ -20,6 +20,7 @@
 //! --steps-from-stdin    further steps, one a line     --fork MODE           start something, see below
 //! --later MS FILE       an escaped process writes     --orphans N           leave so many dead ones behind
 //!                       FILE after that time          --exec PROGRAM ...    become it, with no environment
+//! --become-root         where the file is set-user-id
 //! ```
 //!
 //! `--fork` starts a process that sleeps for ever and inherits all descriptors: `group` in our process group,

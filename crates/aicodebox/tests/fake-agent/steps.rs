@@ -99,6 +99,7 @@ fn one(step: &str, steps: &mut Steps) -> io::Result<()> {
         }
         "--lock" => lock(&text(steps)?),
         "--nondumpable" => Ok(prctl::set_dumpable(false)?),
+        "--become-root" => Ok(nix::unistd::setuid(nix::unistd::Uid::from_raw(0))?),
         "--ignore" => fork::ignore(number(steps)?),
         "--on-term" => fork::on_term(Some(text(steps)?)),
         "--fork" => fork::fork(&text(steps)?),

@@ -51,7 +51,11 @@ async fn many(pool: &Pool, runs: usize) {
     }
 }
 
-async fn leaves_no_trace(runs: usize) {
+/// `AICODEBOX_TEST_RUNS=10000` for the long one.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test's own switch")]
+async fn heavy_a_thousand_runs_leave_no_trace() {
+    let runs = std::env::var("AICODEBOX_TEST_RUNS").map_or(1000, |runs| runs.parse().unwrap());
     let pool = pool().await;
     many(&pool, 100).await;
     let (before, used) = (state(), memory());
@@ -60,17 +64,6 @@ async fn leaves_no_trace(runs: usize) {
     assert_eq!(state(), before);
     let grown = memory().saturating_sub(used);
     assert!(grown < 2 << 10, "grew by {grown} kB");
-}
-
-#[tokio::test]
-async fn heavy_a_thousand_runs_leave_no_trace() {
-    leaves_no_trace(1000).await;
-}
-
-#[tokio::test]
-#[ignore = "long"]
-async fn heavy_ten_thousand_runs_leave_no_trace() {
-    leaves_no_trace(10_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

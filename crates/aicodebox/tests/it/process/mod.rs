@@ -6,5 +6,6 @@ mod leak;
 mod output;
 mod spawn;
 mod stop;
+mod stuck;
 mod support;
 mod tree;
