@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use axum::{
     body::{Body, HttpBody},
     http::{HeaderMap, StatusCode, header},
@@ -5,8 +7,12 @@ use axum::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::Problem;
+
+/// How long a body that is refused may take to be sent to its end.
+const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 
 /// Reads a JSON body of at most `limit` bytes.
 ///
@@ -22,22 +28,37 @@ pub(crate) async fn json<T: DeserializeOwned>(
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    parse(&read(body, limit).await?)
+    parse(&read(headers, body, limit).await?)
 }
 
-async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
+async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes, Problem> {
     let too_long =
         || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {limit} bytes"));
-    // Said before anything is read, so that a client which asks first need not send it.
     if body.size_hint().lower() > limit as u64 {
+        // A client that asks first need not send anything.
+        if !headers.contains_key(header::EXPECT) {
+            discard(body).await;
+        }
         return Err(too_long());
     }
-    match Limited::new(body, limit).collect().await {
+    match Limited::new(&mut body, limit).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(too_long())
+        }
         Err(error) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body could not be read: {error}")))
         }
+    }
+}
+
+/// Reads what nobody wants, for a while: a client that writes everything before it reads would else see a broken
+/// connection instead of the answer.
+async fn discard(mut body: Body) {
+    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    if timeout(DISCARD_LIMIT, rest).await.is_err() {
+        tracing::debug!("a client took too long to send what is too long");
     }
 }
 

@@ -6,7 +6,7 @@ use aicodebox_engine::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::{Problem, router::Api};
 use crate::surface::run_answer::Shape;
@@ -38,9 +38,9 @@ pub(crate) struct RunBody {
     #[serde(alias = "fire_and_forget")]
     fire_and_forget: Option<bool>,
     #[serde(alias = "timeout_seconds")]
-    timeout_seconds: Option<f64>,
+    timeout_seconds: Option<Number>,
     #[serde(alias = "idle_timeout_seconds")]
-    idle_timeout_seconds: Option<f64>,
+    idle_timeout_seconds: Option<Number>,
     thinking: Option<String>,
     #[serde(alias = "tools_allowlist")]
     tools_allowlist: Option<Vec<String>>,
@@ -102,8 +102,8 @@ impl RunBody {
             let detail = "are not allowed on this server (AICODEBOX_ALLOW_EXTRA_ARGS=0)";
             return Err(Problem::unprocessable("extraArgs", detail));
         }
-        let deadline = limit("timeoutSeconds", self.timeout_seconds)?;
-        let idle = limit("idleTimeoutSeconds", self.idle_timeout_seconds)?;
+        let deadline = limit("timeoutSeconds", self.timeout_seconds.as_ref())?;
+        let idle = limit("idleTimeoutSeconds", self.idle_timeout_seconds.as_ref())?;
         let tools = match (self.no_tools.unwrap_or_default(), self.tools_allowlist.unwrap_or_default()) {
             (true, _) => ToolPolicy::None,
             (false, names) if names.is_empty() => ToolPolicy::All,
@@ -178,15 +178,13 @@ fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-fn limit(field: &str, seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+fn limit(field: &str, seconds: Option<&Number>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(limit) if !limit.is_zero() && limit <= MAX_LIMIT => Ok(Some(limit)),
-        Ok(_) | Err(_) => {
-            let most = MAX_LIMIT.as_secs();
-            Err(Problem::unprocessable(field, format_args!("must be more than 0 and at most {most}")))
-        }
-    }
+    let limit = seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero() && *limit <= MAX_LIMIT).map(Some).ok_or_else(|| {
+        let most = MAX_LIMIT.as_secs();
+        Problem::unprocessable(field, format_args!("must be more than 0 and at most {most}"))
+    })
 }
 
 /// 400 for a workspace that is none.
