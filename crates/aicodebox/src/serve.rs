@@ -85,7 +85,6 @@ pub(crate) async fn serve(
             () = engine.shutdown() => {}
             name = signals.next() => {
                 warn!(signal = name, "going down at once");
-                engine.kill_all();
                 engine.shutdown().await;
             }
         }

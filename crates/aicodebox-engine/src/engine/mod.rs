@@ -245,7 +245,7 @@ impl Engine {
     }
 
     /// Accepts nothing more, gives running agents their grace, kills the rest, and returns when all outcomes are
-    /// stored, at the latest after 6.5 s.
+    /// stored, at the latest after 6.5 s. Called again meanwhile, it skips the grace.
     pub async fn shutdown(&self) {
         self.0.draining.store(true, Ordering::SeqCst);
         self.0.tracker.close();
@@ -257,12 +257,6 @@ impl Engine {
             }
         }
         self.0.config.pool.close().await;
-    }
-
-    /// Kills what is still alive, without any grace.
-    pub fn kill_all(&self) {
-        self.0.stop_all();
-        self.0.stop_all();
     }
 
     /// Contract §2, "Exclusive or not".
