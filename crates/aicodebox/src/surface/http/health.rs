@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::router::Api;
+use super::Api;
 
 #[derive(Serialize)]
 struct Health<'a> {

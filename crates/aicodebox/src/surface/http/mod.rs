@@ -5,6 +5,7 @@
 //! handler of a synchronous run owns the run's handle: when the client leaves, hyper drops the handler, which drops
 //! the handle, which cancels the run.
 
+mod api;
 mod auth;
 mod body;
 mod health;
@@ -16,6 +17,7 @@ mod run_request;
 mod server;
 mod status;
 
+pub(crate) use api::Api;
 use problem::Problem;
-pub(crate) use router::{Api, router};
+pub(crate) use router::router;
 pub(crate) use server::serve;

@@ -16,8 +16,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Problem, body,
-    router::Api,
+    Api, Problem, body,
     run_request::{Asked, RunBody},
 };
 use crate::surface::run_answer::{self, RunAnswer, Shape};

@@ -1,14 +1,11 @@
 use std::time::Duration;
 
-use aicodebox_engine::{
-    run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy},
-    workspace::WorkspaceError,
-};
-use axum::http::{HeaderMap, StatusCode};
+use aicodebox_engine::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy};
+use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-use super::{Problem, router::Api};
+use super::{Api, Problem};
 use crate::surface::run_answer::Shape;
 
 /// Longest limit that a caller may set.
@@ -185,9 +182,4 @@ fn limit(field: &str, seconds: Option<&Number>) -> Result<Option<Duration>, Prob
         let most = MAX_LIMIT.as_secs();
         Problem::unprocessable(field, format_args!("must be more than 0 and at most {most}"))
     })
-}
-
-/// 400 for a workspace that is none.
-pub(crate) fn bad_workspace(error: &WorkspaceError) -> Problem {
-    Problem::field(StatusCode::BAD_REQUEST, "workspace", error)
 }

@@ -4,7 +4,7 @@ use aicodebox_engine::run::{RunId, RunStatus};
 use axum::{Json, extract::State};
 use serde::Serialize;
 
-use super::router::Api;
+use super::Api;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

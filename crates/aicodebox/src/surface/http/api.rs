@@ -1,0 +1,153 @@
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use aicodebox_engine::{
+    engine::Engine,
+    run::{RunId, Workspace},
+    store::RunRecord,
+    workspace::{Scratch, Workspaces},
+};
+use axum::http::StatusCode;
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::Problem;
+
+/// How long the file system may take to answer a probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the handlers work with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    workspaces: Workspaces,
+    scratch: Scratch,
+    state_dir: PathBuf,
+    allow_extra_args: bool,
+    max_body: usize,
+}
+
+impl Api {
+    pub(crate) fn new(
+        engine: Engine,
+        workspaces: Workspaces,
+        scratch: Scratch,
+        state_dir: PathBuf,
+        allow_extra_args: bool,
+        max_body: usize,
+    ) -> Self {
+        Self(Arc::new(Inner { engine, workspaces, scratch, state_dir, allow_extra_args, max_body }))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn max_body(&self) -> usize {
+        self.0.max_body
+    }
+
+    pub(crate) fn allow_extra_args(&self) -> bool {
+        self.0.allow_extra_args
+    }
+
+    pub(crate) fn root_workspace(&self) -> Workspace {
+        self.0.workspaces.root()
+    }
+
+    /// The workspace at this path below the root.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub(crate) async fn workspace(&self, path: String) -> Result<Workspace, Problem> {
+        self.blocking(move |inner| {
+            inner
+                .workspaces
+                .resolve(&path)
+                .map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))
+        })
+        .await
+    }
+
+    /// A new workspace that goes with its run.
+    ///
+    /// # Errors
+    /// 503 when it cannot be made.
+    pub(crate) async fn temporary_workspace(&self) -> Result<Workspace, Problem> {
+        self.blocking(|inner| {
+            inner.scratch.workspace().map_err(|error| {
+                let detail = format!("a temporary workspace cannot be made: {error}");
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+            })
+        })
+        .await
+    }
+
+    /// The images as absolute paths.
+    ///
+    /// # Errors
+    /// 400 for one that is no file in the workspace.
+    pub(crate) async fn images(
+        &self,
+        workspace: &Workspace,
+        images: Vec<String>,
+    ) -> Result<Vec<PathBuf>, Problem> {
+        if images.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workspace = workspace.path.clone();
+        self.blocking(move |_| {
+            let inside = |image: &String| {
+                let path = workspace.join(image).canonicalize().ok()?;
+                (path.starts_with(&workspace) && path.is_file()).then_some(path)
+            };
+            let checked = images.iter().enumerate().map(|(index, image)| {
+                inside(image).ok_or_else(|| {
+                    let field = format!("images[{index}]");
+                    Problem::field(StatusCode::BAD_REQUEST, &field, "is not a file in the workspace")
+                })
+            });
+            checked.collect()
+        })
+        .await
+    }
+
+    /// The record of a run; `None` also for what is no id.
+    ///
+    /// # Errors
+    /// 503 when the store cannot be read.
+    pub(crate) async fn record(&self, id: &str) -> Result<Option<RunRecord>, Problem> {
+        let Some(id) = RunId::parse(id) else { return Ok(None) };
+        self.0.engine.get(id).await.map_err(|error| {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run cannot be read: {error}"))
+                .retry_after(Duration::from_secs(5))
+        })
+    }
+
+    /// Which directory cannot be written, if any. A file system that does not answer is one.
+    pub(crate) async fn not_writable(&self) -> Option<String> {
+        let inner = self.0.clone();
+        let check = spawn_blocking(move || {
+            if !inner.workspaces.writable() {
+                return Some(format!("the workspace {} is not writable", inner.workspaces.path().display()));
+            }
+            let writable = nix::unistd::access(&inner.state_dir, nix::unistd::AccessFlags::W_OK).is_ok();
+            (!writable).then(|| format!("the state directory {} is not writable", inner.state_dir.display()))
+        });
+        match timeout(PROBE_LIMIT, check).await {
+            Ok(Ok(fault)) => fault,
+            Ok(Err(_)) | Err(_) => Some("the file system does not answer".to_owned()),
+        }
+    }
+
+    /// Does something that blocks on the file system off the reactor.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let inner = self.0.clone();
+        spawn_blocking(move || work(&inner)).await.unwrap_or_else(|error| {
+            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("a file operation failed: {error}")))
+        })
+    }
+}
