@@ -15,7 +15,7 @@ use nix::{
         resource::{Resource, setrlimit},
         stat::{Mode, umask},
     },
-    unistd::{chdir, dup2_stdin, getppid, pipe2, setsid},
+    unistd::{chdir, dup2_stdin, getppid, pipe2},
 };
 
 use super::{
@@ -77,8 +77,8 @@ impl Launcher {
         prctl::set_dumpable(false)?;
         prctl::set_child_subreaper(true)?;
         prctl::set_name(c"aicodebox-launch")?;
-        // Agents have no terminal: a password prompt fails instead of waiting, and Ctrl-C is for the server.
-        setsid()?;
+        // Without a terminal there is none.
+        sys::leave_terminal().ok();
         sys::own_signals()?;
         let server = io::stdin().as_fd().try_clone_to_owned()?;
         dup2_stdin(fs::File::open("/dev/null")?)?;

@@ -64,6 +64,7 @@ impl Link {
             // The launcher expects its socket here.
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(Stdio::null())
+            .process_group(0)
             .spawn()?;
         let LauncherReport::Ready = timeout(times::START, socket.receive()).await?? else {
             return Err(io::Error::other("the launcher does not speak our language"));

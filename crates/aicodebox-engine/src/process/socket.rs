@@ -1,11 +1,14 @@
 use std::{
-    io::{self, IoSlice},
-    os::fd::{AsRawFd, BorrowedFd},
+    io::{self, IoSlice, Read},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
 };
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{io::Interest, net::UnixStream};
+use tokio::io::{Interest, unix::AsyncFd};
 
 use super::message;
 
@@ -13,26 +16,33 @@ use super::message;
 const ROOM: usize = 256;
 
 /// The server's end of a socket to the launcher or to a keeper.
+///
+/// It is watched for reading only: with tokio's own type, each message that the other end took out of the buffer
+/// would wake us to say that there is room again.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: UnixStream,
+    stream: AsyncFd<UnixStream>,
     received: Vec<u8>,
 }
 
 impl Socket {
     /// A pair: ours, and the blocking end for the other process.
-    pub(super) fn pair() -> io::Result<(Self, std::os::unix::net::UnixStream)> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    pub(super) fn pair() -> io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        Ok((Self { stream: UnixStream::from_std(ours)?, received: Vec::new() }, theirs))
+        let stream = watched(ours, Interest::READABLE)?;
+        Ok((Self { stream, received: Vec::new() }, theirs))
     }
 
     /// Sends a frame, and descriptors with its first byte.
     pub(super) async fn send(&self, frame: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut sent = 0;
         while let Some(rest) = frame.get(sent..).filter(|rest| !rest.is_empty()) {
-            let fds = if sent == 0 { fds } else { &[] };
-            sent += self.stream.async_io(Interest::WRITABLE, || self.write(rest, fds)).await?;
+            match self.write(rest, if sent == 0 { fds } else { &[] }) {
+                Ok(length) => sent += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -40,8 +50,7 @@ impl Socket {
     /// Sends a small message if there is room for it, as there always is when the other end reads.
     pub(super) fn send_now(&self, message: &impl Serialize) -> io::Result<()> {
         let frame = message::encode(message).ok_or(io::ErrorKind::InvalidData)?;
-        let sent = self.stream.try_io(Interest::WRITABLE, || self.write(&frame, &[]))?;
-        if sent < frame.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+        if self.write(&frame, &[])? < frame.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
     }
 
     fn write(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
@@ -52,6 +61,12 @@ impl Socket {
         Ok(sendmsg::<()>(self.stream.as_raw_fd(), &parts, control, MsgFlags::MSG_NOSIGNAL, None)?)
     }
 
+    /// Only a command line of some 200 KiB fills the buffer.
+    async fn writable(&self) -> io::Result<()> {
+        let stream = watched(self.stream.get_ref().try_clone()?, Interest::WRITABLE)?;
+        stream.writable().await.map(drop)
+    }
+
     /// The next message; an error when the other end is closed, [`io::ErrorKind::ConnectionReset`] if it had not
     /// read all that we sent. Nothing is lost when the future is dropped.
     pub(super) async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
@@ -59,14 +74,26 @@ impl Socket {
             if let Some(message) = message::take(&mut self.received)? {
                 return Ok(message);
             }
-            self.received.reserve(ROOM);
-            self.stream.readable().await?;
-            match self.stream.try_read_buf(&mut self.received) {
+            let mut ready = self.stream.readable().await?;
+            let mut bytes = [0; ROOM];
+            match self.stream.get_ref().read(&mut bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(length) => {
+                    self.received.extend(bytes.get(..length).unwrap_or_default());
+                    if length < ROOM {
+                        // All that there is: the next message raises the flag again.
+                        ready.clear_ready();
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+#[expect(unsafe_code, reason = "tokio cannot know that a type keeps its descriptor")]
+fn watched(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    // SAFETY: a UnixStream owns its descriptor, always returns the same one, and closes it when it is dropped.
+    unsafe { AsyncFd::register_with_interest(stream, interest) }.map_err(|error| error.into_parts().1)
 }
