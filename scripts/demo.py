@@ -26,8 +26,9 @@ def say(text: str) -> None:
 
 def show(box: Box, method: str, path: str, body: dict | None = None) -> Answer:
     """Sends a request, prints it as the curl command that does the same, and prints the answer."""
-    data = f" -d '{json.dumps(body)}'" if body else ""
-    say(f"$ curl{'' if method == 'GET' else f' -X {method}'} http://127.0.0.1:{box.port}{path}{data}")
+    words = [f"-X {method}"] * (method == "DELETE") + [f"'http://127.0.0.1:{box.port}{path}'"]
+    words += [f"--json '{json.dumps(body)}'"] * (body is not None)
+    say(f"$ curl {' '.join(words)}")
     answer = box.request(method, path, body)
     for line in json.dumps(answer.json, indent=2, ensure_ascii=False).splitlines():
         say(line)
@@ -39,6 +40,13 @@ def expect(what: str, ok: bool) -> None:
     if not ok:
         problems.append(what)
 
+
+
+def wait_for_agent(box: Box) -> bool:
+    deadline = time.monotonic() + 5
+    while not (agents := box.agents()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(agents)
 
 
 def demo(box: Box) -> None:
@@ -56,6 +64,7 @@ def demo(box: Box) -> None:
     answer = show(box, "POST", "/run", {"prompt": "demo:slow", "workspace": "slow", "async": True})
     run = answer.json.get("runId", "")
     expect("it runs in the background", answer.json.get("status") == "running")
+    expect("its processes are there", wait_for_agent(box))
     answer = show(box, "DELETE", f"/run/{run}")
     expect("cancelled", answer.status == 200 and answer.json.get("status") == "cancelled")
     expect("none of its processes is left", not box.agents())
