@@ -54,7 +54,9 @@ impl Problem {
     pub(crate) fn of(failure: &Failure) -> Option<Self> {
         let Wire::Problem(status) = Wire::of(&failure.kind) else { return None };
         let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = failure.kind {
-            Self::field(status, &camel_case(field), &failure.message)
+            // An adapter begins with the field as well, in the engine's spelling.
+            let message = failure.message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": "));
+            Self::field(status, &camel_case(field), message.unwrap_or(&failure.message))
         } else {
             Self::new(status, &failure.message)
         };
