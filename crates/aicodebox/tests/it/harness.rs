@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::unix::{fs::chown, process::CommandExt},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{Arc, Condvar, Mutex},
@@ -18,9 +19,12 @@ use std::{
 
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Pid, geteuid},
 };
 use serde_json::Value;
+
+/// A user and a group to whom nothing belongs.
+const NOBODY: u32 = 65_534;
 
 /// How long a test waits for what must come.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -67,11 +71,17 @@ pub(crate) struct Server {
     adapter: String,
     env: BTreeMap<String, String>,
     token: Option<String>,
+    unprivileged: bool,
 }
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { adapter: SHELL.to_owned(), env: BTreeMap::new(), token: None }
+        Self { adapter: SHELL.to_owned(), env: BTreeMap::new(), token: None, unprivileged: false }
+    }
+
+    /// Not as root, also where the test is: root reads and writes what others may not.
+    pub(crate) fn unprivileged(self) -> Self {
+        Self { unprivileged: true, ..self }
     }
 
     /// Another adapter file.
@@ -93,8 +103,11 @@ impl Server {
     /// Starts it and waits until it listens.
     pub(crate) fn start(self) -> Running {
         let home = Home::new(&self.adapter);
-        let mut child = home
-            .command("serve")
+        let mut command = home.command("serve");
+        if self.unprivileged && geteuid().is_root() {
+            home.give_to_nobody(&mut command);
+        }
+        let mut child = command
             .env("AICODEBOX_API_MODE", "1")
             .env("AICODEBOX_API_MODE_HOST", "127.0.0.1")
             .env("AICODEBOX_API_MODE_PORT", "0")
@@ -128,6 +141,21 @@ impl Home {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    /// Gives everything here to a user without any rights, who will run the command.
+    fn give_to_nobody(&self, command: &mut Command) {
+        // Where the build lies, that user may not look.
+        let program = self.path("aicodebox");
+        fs::copy(command.get_program(), &program).unwrap();
+        for path in [self.path(""), self.path("home"), self.path("workspace"), self.path("adapter.toml")] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut theirs = Command::new(program);
+        theirs.args(command.get_args()).env_clear();
+        theirs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        theirs.current_dir(self.path("")).uid(NOBODY).gid(NOBODY);
+        *command = theirs;
     }
 
     /// The program with a clean environment.
