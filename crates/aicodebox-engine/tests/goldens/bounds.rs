@@ -1,0 +1,90 @@
+use std::time::{Duration, Instant};
+
+use aicodebox_engine::{
+    adapter::{TEXT_LIMIT, builtin},
+    process::{Flow, Stream},
+};
+
+use crate::{
+    cases::load,
+    streams::{ended, reader, request},
+};
+
+/// Memory that this process has in use, in MiB.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    pages * 4 / 1024
+}
+
+#[test]
+fn an_answer_without_end_is_kept_at_both_ends() {
+    let request = request();
+    let (mut reader, events) = reader(&load(builtin("text").unwrap_or_default()), &request);
+    let before = resident();
+    reader.feed(Stream::Stdout, "the beginning ".as_bytes());
+    let chunk = "é".repeat(32 << 10);
+    for _ in 0..3200 {
+        assert_eq!(reader.feed(Stream::Stdout, chunk.as_bytes()), Flow::Go);
+        events.take();
+    }
+    reader.feed(Stream::Stdout, " the end\n".as_bytes());
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 24, "{grown} MiB more for 200 MiB of output");
+    let reading = ended(reader, 0);
+    assert!(reading.text.len() <= TEXT_LIMIT && reading.text.len() > TEXT_LIMIT - 200);
+    assert!(reading.text.starts_with("the beginning é") && reading.text.ends_with("é the end"));
+    assert!(reading.text.contains("bytes left out"));
+    assert_eq!(events.notices(), ["truncated: the answer was too long: its middle was left out"]);
+}
+
+#[test]
+fn a_line_without_end_does_not_fill_the_memory() {
+    let request = request();
+    let (mut reader, events) = reader(&load(builtin("codex").unwrap_or_default()), &request);
+    let before = resident();
+    reader.feed(Stream::Stdout, b"{\"type\":\"item.completed\",\"x\":\"");
+    let chunk = [b'x'; 64 << 10];
+    for _ in 0..3200 {
+        reader.feed(Stream::Stdout, &chunk);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 24, "{grown} MiB more for a line of 200 MiB");
+    reader.feed(Stream::Stdout, b"\"}\n{\"type\":\"turn.completed\"}\n");
+    assert_eq!(events.notices(), ["truncated: a line of more than 8388608 bytes was not read"]);
+}
+
+#[test]
+fn errors_without_end_are_kept_at_both_ends() {
+    let request = request();
+    let (mut reader, _) = reader(&load(builtin("text").unwrap_or_default()), &request);
+    reader.feed(Stream::Stderr, b"first words\n");
+    let before = resident();
+    let line = [b"y".repeat(999), b"\n".to_vec()].concat();
+    for _ in 0..50_000 {
+        reader.feed(Stream::Stderr, &line);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 8, "{grown} MiB more for 50 MB of errors");
+    reader.feed(Stream::Stderr, b"last words");
+    let aicodebox_engine::run::Verdict::Failed(failure) = ended(reader, 1).verdict else {
+        panic!("it is ok")
+    };
+    assert!(failure.message.starts_with("first words") && failure.message.ends_with("last words"));
+    assert!(failure.message.chars().count() < 700);
+}
+
+/// Generous, since it is not built for speed here: what this catches is work per byte that was read before.
+#[test]
+fn twenty_thousand_lines_are_read_in_no_time() {
+    let request = request();
+    let (mut reader, events) = reader(&load(builtin("pi").unwrap_or_default()), &request);
+    let line = "{\"type\":\"message_update\",\"assistantMessageEvent\":{\"type\":\"text_delta\",\"delta\":\"word \"}}\n";
+    let start = Instant::now();
+    for _ in 0..20_000 {
+        reader.feed(Stream::Stdout, line.as_bytes());
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(events.take().len(), 20_000);
+    assert_eq!(ended(reader, 143).text.len(), 100_000);
+}
