@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::{
+    adapter_command::{AdapterCommand, AdapterCommandError},
     config::{self, Config, ConfigError, Environment},
     health_check, logging,
     serve::{self, ServeError},
@@ -38,6 +39,9 @@ enum Command {
     Run(Box<RunArgs>),
     /// Ask the agent for one word: is it there, is it signed in?
     Verify,
+    /// Look at adapters, and try them on kept output
+    #[command(subcommand)]
+    Adapter(AdapterCommand),
     /// Print the configuration that holds, secrets masked
     Config(ConfigArgs),
     /// Ask the server of this box whether it is well
@@ -60,6 +64,8 @@ pub(crate) enum CommandError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     Serve(#[from] ServeError),
+    #[error(transparent)]
+    Adapter(#[from] AdapterCommandError),
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
@@ -79,9 +85,9 @@ impl CommandError {
                 SetupError::Launcher(_) => ExitCode::FAILURE,
             },
             Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
-            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_)) | Self::Io(_) => {
-                ExitCode::FAILURE
-            }
+            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_))
+            | Self::Adapter(_)
+            | Self::Io(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -99,6 +105,7 @@ impl Cli {
             Command::Serve => serve(environment),
             Command::Run(args) => run(&args, &environment),
             Command::Verify => verify(&environment),
+            Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
             Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
             Command::Healthcheck => health_check(&environment),

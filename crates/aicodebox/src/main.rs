@@ -1,5 +1,6 @@
 //! Puts any AI coding agent CLI on the network: see the README.
 
+mod adapter_command;
 mod command;
 mod config;
 mod health_check;

@@ -2,6 +2,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
+    json::Json,
     node::Node,
     pattern,
     pointer::{At, Pointer},
@@ -14,7 +15,7 @@ pub(super) struct Match(Vec<(Pointer, Want)>);
 #[derive(Clone, Debug)]
 enum Want {
     /// Equal, and of the same type: `true` is not 1, `3` is not 3.0.
-    Equal(Value),
+    Equal(Json<'static>),
     Regex(Regex),
     OneOf(Vec<Want>),
     Exists,
@@ -29,7 +30,7 @@ impl Match {
 
     /// Matches where that pointer finds that text.
     pub(super) fn equals(pointer: Pointer, text: &str) -> Self {
-        Self(vec![(pointer, Want::Equal(Value::from(text)))])
+        Self(vec![(pointer, Want::Equal(Json::Text(text.to_owned().into())))])
     }
 
     pub(super) fn parse(node: &Node<'_>, each: bool) -> Self {
@@ -75,14 +76,14 @@ impl Want {
                 }
             };
         }
-        Some(Self::Equal(node.to_json()))
+        Some(Self::Equal(node.to_json().into()))
     }
 
     fn holds(&self, pointer: &Pointer, at: At<'_>) -> bool {
         match self {
             Self::Equal(want) => pointer.any(at, &mut |got| got == want),
             Self::Regex(regex) => {
-                pointer.any(at, &mut |got| got.as_str().is_some_and(|text| regex.is_match(text)))
+                pointer.any(at, &mut |got| got.as_text().is_some_and(|text| regex.is_match(text)))
             }
             Self::OneOf(wants) => wants.iter().any(|want| want.holds(pointer, at)),
             Self::Exists => pointer.any(at, &mut |_| true),

@@ -19,6 +19,7 @@ mod field;
 mod file;
 mod filling;
 mod group;
+mod json;
 mod load;
 mod load_error;
 mod load_rules;

@@ -1,6 +1,4 @@
-use serde_json::Value;
-
-use super::node::Node;
+use super::{json::Json, node::Node};
 
 /// A JSON Pointer with `*` for every element of an array or value of an object. `@/…` reads the element that
 /// `each` stands at. A value that is null counts as missing.
@@ -24,8 +22,8 @@ pub(super) enum Step {
 /// Where pointers look: the line, and the element of `each`.
 #[derive(Clone, Copy)]
 pub(super) struct At<'v> {
-    pub(super) line: &'v Value,
-    pub(super) item: Option<&'v Value>,
+    pub(super) line: &'v Json<'v>,
+    pub(super) item: Option<&'v Json<'v>>,
 }
 
 impl Pointer {
@@ -59,24 +57,24 @@ impl Pointer {
     }
 
     /// Whether `test` is true of a value found there.
-    pub(super) fn any<'v>(&self, at: At<'v>, test: &mut dyn FnMut(&'v Value) -> bool) -> bool {
+    pub(super) fn any<'v>(&self, at: At<'v>, test: &mut dyn FnMut(&'v Json<'v>) -> bool) -> bool {
         let start = if self.item { at.item } else { Some(at.line) };
         start.is_some_and(|start| walk(start, &self.steps, test))
     }
 }
 
 /// Calls `test` for the values at the end of `steps`, until it is true of one.
-fn walk<'v>(value: &'v Value, steps: &[Step], test: &mut dyn FnMut(&'v Value) -> bool) -> bool {
+fn walk<'v>(value: &'v Json<'v>, steps: &[Step], test: &mut dyn FnMut(&'v Json<'v>) -> bool) -> bool {
     let Some((step, rest)) = steps.split_first() else {
-        return !value.is_null() && test(value);
+        return *value != Json::Null && test(value);
     };
     match (step, value) {
-        (Step::Any, Value::Array(items)) => items.iter().any(|item| walk(item, rest, test)),
-        (Step::Any, Value::Object(map)) => map.values().any(|item| walk(item, rest, test)),
-        (Step::Key { name, .. }, Value::Object(map)) => {
-            map.get(name).is_some_and(|value| walk(value, rest, test))
+        (Step::Any, Json::List(items)) => items.iter().any(|item| walk(item, rest, test)),
+        (Step::Any, Json::Object(entries)) => entries.iter().any(|(_, item)| walk(item, rest, test)),
+        (Step::Key { name, .. }, Json::Object(_)) => {
+            value.get(name).is_some_and(|value| walk(value, rest, test))
         }
-        (Step::Key { index: Some(index), .. }, Value::Array(items)) => {
+        (Step::Key { index: Some(index), .. }, Json::List(items)) => {
             items.get(*index).is_some_and(|value| walk(value, rest, test))
         }
         _ => false,
@@ -85,16 +83,16 @@ fn walk<'v>(value: &'v Value, steps: &[Step], test: &mut dyn FnMut(&'v Value) ->
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn found(text: &str) -> Vec<Value> {
-        let line = json!({"a": {"b": [1, null, {"c": "x"}], "": 2, "~/": 3, "0": 4}, "n": null});
-        let item = json!({"k": "item"});
+        let line = Json::from(json!({"a": {"b": [1, null, {"c": "x"}], "": 2, "~/": 3, "0": 4}, "n": null}));
+        let item = Json::from(json!({"k": "item"}));
         let mut found = Vec::new();
         Pointer::new(text).unwrap().any(At { line: &line, item: Some(&item) }, &mut |value| {
-            found.push(value.clone());
+            found.push(value.to_value());
             false
         });
         found

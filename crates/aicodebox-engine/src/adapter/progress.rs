@@ -6,6 +6,7 @@ use super::{
     answer::Answer,
     clip::Clip,
     fault::{Facts, MESSAGE_CHARS, shorten},
+    json::Json,
     pointer::At,
     rule::{Done, ErrorRule, Rule, ToolRule},
     source::join,
@@ -150,7 +151,7 @@ impl Progress {
             self.result = Some(source.text(at).into_owned());
         }
         if let Some(value) = rule.structured.as_ref().and_then(|source| source.find(at).first().copied()) {
-            self.structured = Some(value.clone());
+            self.structured = Some(value.to_value());
         }
         if let Some(tool) = &rule.tool {
             self.tool(tool, at);
@@ -193,10 +194,10 @@ impl Progress {
             }
             id => id.into_owned(),
         };
-        let text = |values: Vec<&Value>| (!values.is_empty()).then(|| join(&values).into_owned());
+        let text = |values: Vec<&Json<'_>>| (!values.is_empty()).then(|| join(&values).into_owned());
         let input = match rule.input.find(at).as_slice() {
             [] => None,
-            [one] => Some((*one).clone()),
+            [one] => Some(one.to_value()),
             several => Some(Value::String(join(several).into_owned())),
         };
         let phase = match rule.phase {
@@ -220,8 +221,8 @@ impl Progress {
     }
 
     fn failure(&self, rule: &ErrorRule, at: At<'_>) -> Failure {
-        let status = rule.status.find(at).into_iter().find_map(Value::as_i64);
-        let codes = rule.code.find_all(at).into_iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let status = rule.status.find(at).into_iter().find_map(|status| status.as_number()?.as_i64());
+        let codes = rule.code.find_all(at).into_iter().filter_map(Json::as_text).map(str::to_owned).collect();
         let message = shorten(&rule.message.text(at), MESSAGE_CHARS).to_owned();
         self.spec.classifier.failure(Facts { message, status, codes, retry_after: None }, rule.kind)
     }

@@ -7,6 +7,7 @@ use super::{
     ansi,
     contract::{OutputReader, ReadError, Reading},
     fault::{Facts, seconds, shorten},
+    json::Json,
     pointer::At,
     progress::Progress,
     rule::Rule,
@@ -102,30 +103,36 @@ fn stdout_line(progress: &mut Progress, rules: &[Rule], natives: bool, line: Lin
     if line.truncated {
         progress.notice("truncated", format!("a line of more than {MAX_LINE} bytes was not read"));
     }
-    let parsed = if line.truncated { None } else { parse(line.bytes) };
-    let Some((document, text)) = parsed else {
-        if natives && !line.bytes.is_empty() {
-            let line = Bytes::copy_from_slice(line.bytes);
-            progress.push(RunEvent::Native(NativeRecord { event_type: "raw".to_owned(), line, json: false }));
-        }
-        return;
-    };
-    if natives {
-        // A document over several lines is written as one.
-        let one_line =
-            if text.contains(&b'\n') { document.to_string().into_bytes() } else { text.into_owned() };
-        let event_type = document.get("type").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        progress.push(RunEvent::Native(NativeRecord { event_type, line: one_line.into(), json: true }));
-    }
-    for rule in rules {
-        if apply(progress, rule, &document) && !rule.also {
-            break;
-        }
+    let bytes = line.bytes;
+    let read = !line.truncated
+        && with_object(bytes, |object, text| {
+            if natives {
+                progress.push(RunEvent::Native(native(object, text)));
+            }
+            for rule in rules {
+                if apply(progress, rule, object) && !rule.also {
+                    break;
+                }
+            }
+        });
+    if !read && natives && !bytes.is_empty() {
+        let line = Bytes::copy_from_slice(bytes);
+        progress.push(RunEvent::Native(NativeRecord { event_type: "raw".to_owned(), line, json: false }));
     }
 }
 
+/// The record of a line; a document over several lines is written as one.
+fn native(object: &Json<'_>, text: &[u8]) -> NativeRecord {
+    let line = match text.contains(&b'\n') {
+        true => Bytes::from(object.to_value().to_string()),
+        false => Bytes::copy_from_slice(text),
+    };
+    let event_type = object.get("type").and_then(Json::as_text).unwrap_or("unknown").to_owned();
+    NativeRecord { event_type, line, json: true }
+}
+
 /// Does what the rule says, for each item where it matches; returns whether it did at all.
-fn apply(progress: &mut Progress, rule: &Rule, line: &Value) -> bool {
+fn apply(progress: &mut Progress, rule: &Rule, line: &Json<'_>) -> bool {
     let Some(each) = &rule.each else {
         let at = At { line, item: None };
         let hit = rule.matches.holds(at);
@@ -146,19 +153,22 @@ fn apply(progress: &mut Progress, rule: &Rule, line: &Value) -> bool {
     hit
 }
 
-/// A line that is a JSON object, and the text of it that was read.
-fn parse(line: &[u8]) -> Option<(Value, Cow<'_, [u8]>)> {
+/// Calls `take` with the object that a line is, and with the text of it; returns whether it is one.
+fn with_object(line: &[u8], take: impl FnOnce(&Json<'_>, &[u8])) -> bool {
     if line.trim_ascii_start().first() != Some(&b'{') {
-        return None;
+        return false;
     }
-    let object = |text: &[u8]| serde_json::from_slice(text).ok().filter(Value::is_object);
-    if let Some(value) = object(line) {
-        return Some((value, Cow::Borrowed(line)));
+    if let Ok(object) = serde_json::from_slice(line) {
+        take(&object, line);
+        return true;
     }
     // Programs that cut texts by length cut characters too: half a UTF-8 sequence, or half a surrogate pair in
     // an escape, which JavaScript prints without a thought. The rest of such a line is worth reading.
-    let mended = mend_surrogates(&String::from_utf8_lossy(line)).into_bytes();
-    object(&mended).map(|value| (value, Cow::Owned(mended)))
+    let mended = mend_surrogates(&String::from_utf8_lossy(line));
+    serde_json::from_str(&mended).is_ok_and(|object| {
+        take(&object, mended.as_bytes());
+        true
+    })
 }
 
 /// Replaces escapes of single surrogates, which no JSON parser here accepts, with U+FFFD.
@@ -264,27 +274,31 @@ fn finish(mut progress: Progress, wants_schema: bool, exit: Exit) -> Reading {
 mod tests {
     use super::*;
 
+    fn parse(line: &[u8]) -> Option<Value> {
+        let mut found = None;
+        with_object(line, |object, text| {
+            found = Some(object.to_value());
+            assert_eq!(serde_json::from_slice::<Value>(text).ok(), found);
+        });
+        found
+    }
+
     #[test]
     fn half_a_surrogate_pair_does_not_cost_the_line() {
-        let (value, text) =
-            parse(br#"{"a":"x\ud83d","b":"\ud83d\ude00","c":"\\ud83d","d":"\ude00\ud83d"}"#).unwrap();
-        assert_eq!(
-            value,
-            serde_json::json!({"a": "x\u{fffd}", "b": "😀", "c": "\\ud83d", "d": "\u{fffd}\u{fffd}"})
-        );
-        assert!(serde_json::from_slice::<Value>(&text).is_ok());
+        let line = br#"{"a":"x\ud83d","b":"\ud83d\ude00","c":"\\ud83d","d":"\ude00\ud83d"}"#;
+        let want = serde_json::json!({"a": "x\u{fffd}", "b": "😀", "c": "\\ud83d", "d": "\u{fffd}\u{fffd}"});
+        assert_eq!(parse(line), Some(want));
     }
 
     #[test]
     fn half_a_character_does_not_cost_the_line() {
-        let (value, _) = parse(b"  {\"a\":\"caf\xc3\"}\r").unwrap();
-        assert_eq!(value, serde_json::json!({"a": "caf\u{fffd}"}));
+        assert_eq!(parse(b"  {\"a\":\"caf\xc3\"}\r"), Some(serde_json::json!({"a": "caf\u{fffd}"})));
     }
 
     #[test]
     fn other_lines_are_no_objects() {
         for line in ["", "not json", "[1]", "{\"a\":", "1", "{} x", "{\"a\":\"\\"] {
-            assert!(parse(line.as_bytes()).is_none(), "{line}");
+            assert_eq!(parse(line.as_bytes()), None, "{line}");
         }
     }
 }

@@ -1,8 +1,7 @@
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::{
+    json::Json,
     node::Node,
     pointer::{At, Pointer},
 };
@@ -14,7 +13,7 @@ pub(super) struct Source(Vec<Choice>);
 #[derive(Clone, Debug, PartialEq)]
 enum Choice {
     At(Pointer),
-    Literal(Value),
+    Literal(Json<'static>),
 }
 
 impl Source {
@@ -28,7 +27,7 @@ impl Source {
         let choice = |choice: &Node<'_>| {
             let text = choice.text()?;
             if let Some(literal) = text.strip_prefix('=') {
-                return Some(Choice::Literal(Value::from(literal)));
+                return Some(Choice::Literal(Json::Text(literal.to_owned().into())));
             }
             Pointer::parse(&choice.clone().called(&node.place), text, each).map(Choice::At)
         };
@@ -36,7 +35,7 @@ impl Source {
     }
 
     /// All values of the first choice that has any.
-    pub(super) fn find<'v>(&'v self, at: At<'v>) -> Vec<&'v Value> {
+    pub(super) fn find<'v>(&'v self, at: At<'v>) -> Vec<&'v Json<'v>> {
         let mut found = Vec::new();
         for choice in &self.0 {
             choice.collect(at, &mut found);
@@ -48,7 +47,7 @@ impl Source {
     }
 
     /// The values of all choices.
-    pub(super) fn find_all<'v>(&'v self, at: At<'v>) -> Vec<&'v Value> {
+    pub(super) fn find_all<'v>(&'v self, at: At<'v>) -> Vec<&'v Json<'v>> {
         let mut found = Vec::new();
         self.0.iter().for_each(|choice| choice.collect(at, &mut found));
         found
@@ -69,7 +68,7 @@ impl Source {
 }
 
 impl Choice {
-    fn collect<'v>(&'v self, at: At<'v>, found: &mut Vec<&'v Value>) {
+    fn collect<'v>(&'v self, at: At<'v>, found: &mut Vec<&'v Json<'v>>) {
         match self {
             Self::Literal(value) => found.push(value),
             Self::At(pointer) => {
@@ -83,14 +82,14 @@ impl Choice {
 }
 
 /// Values as one text: texts as they are, everything else as JSON.
-pub(super) fn join<'v>(values: &[&'v Value]) -> Cow<'v, str> {
+pub(super) fn join<'v>(values: &[&'v Json<'v>]) -> Cow<'v, str> {
     match values {
         [] => Cow::Borrowed(""),
-        [Value::String(text)] => Cow::Borrowed(text),
+        [Json::Text(text)] => Cow::Borrowed(text),
         values => {
-            let one = |value: &&Value| match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
+            let one = |value: &&Json<'_>| match value {
+                Json::Text(text) => text.clone().into_owned(),
+                other => other.to_value().to_string(),
             };
             Cow::Owned(values.iter().map(one).collect())
         }

@@ -6,6 +6,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    json::Json,
     pointer::{At, Pointer, Step},
     source::{Source, join},
 };
@@ -105,7 +106,7 @@ pub(super) struct UsageSoFar {
 
 impl UsageCount {
     /// Takes the object of a `usage` action.
-    pub(super) fn take(&mut self, spec: &UsageSpec, object: &Value) {
+    pub(super) fn take(&mut self, spec: &UsageSpec, object: &Json<'_>) {
         let at = At { line: object, item: None };
         if let Some(pointer) = &spec.once_per {
             let mut ids = Vec::new();
@@ -118,7 +119,8 @@ impl UsageCount {
             }
         }
         for (counter, source, scope) in &spec.numbers {
-            let found: Vec<f64> = source.find(at).into_iter().filter_map(Value::as_f64).collect();
+            let found: Vec<f64> =
+                source.find(at).into_iter().filter_map(|value| value.as_number()?.as_f64()).collect();
             if found.is_empty() {
                 continue;
             }
@@ -129,8 +131,8 @@ impl UsageCount {
         let native = Pointer { item: false, steps: spec.native.clone() };
         native.any(at, &mut |object| {
             match (&mut self.native, spec.scope) {
-                (Some(sum), UsageScope::Sum) => add_numbers(sum, object),
-                (native, _) => *native = Some(object.clone()),
+                (Some(sum), UsageScope::Sum) => add_numbers(sum, &object.to_value()),
+                (native, _) => *native = Some(object.to_value()),
             }
             true
         });

@@ -49,7 +49,6 @@ impl EventSink for Events {
             RunEvent::Native(record) => {
                 format!("native {} {}", record.event_type, String::from_utf8_lossy(&record.line))
             }
-            _ => "other".to_owned(),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
