@@ -72,7 +72,7 @@ impl<T: Slots> Group<T> {
     pub(super) fn parse(
         node: &Node<'_>,
         key: &str,
-        files: &[String],
+        scope: Scope<'_>,
         body: impl FnOnce(&Node<'_>, Scope<'_>) -> T,
     ) -> Option<Self> {
         let known =
@@ -88,12 +88,15 @@ impl<T: Slots> Group<T> {
             }
             field
         });
-        let probe = table.get("probe").and_then(|probe| probe.text().map(str::to_owned));
+        let probe = table.text("probe");
+        if probe.is_some() && !scope.probes {
+            node.error("'probe' needs a [probe] section");
+        }
         let Some(value) = table.get(key) else {
             node.error(format_args!("'{key}' is missing"));
             return None;
         };
-        let body = body(&value.called(&node.place), Scope { each, files });
+        let body = body(&value.called(&node.place), Scope { each, ..scope });
         Some(Self { when, each, probe, body })
     }
 

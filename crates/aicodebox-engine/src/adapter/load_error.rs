@@ -48,18 +48,20 @@ impl<'t> Sink<'t> {
         self.found.borrow_mut().push((span.start, message.into()));
     }
 
-    /// All errors, or `None` when there are none.
-    pub(super) fn finish(self, origin: &str) -> Option<LoadErrors> {
-        let mut found = self.found.into_inner();
+    /// Fails with everything that was found so far.
+    pub(super) fn check(&self, origin: &str) -> Result<(), LoadErrors> {
+        let mut found = self.found.borrow().clone();
+        if found.is_empty() {
+            return Ok(());
+        }
         found.sort_by_key(|(start, _)| *start);
         found.dedup();
-        let errors = found.into_iter().map(|(start, message)| {
+        let place = |(start, message): (usize, String)| {
             let before = self.text.get(..start).unwrap_or(self.text);
             let line = before.matches('\n').count() + 1;
             let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
             LoadError { line, column, message }
-        });
-        let errors: Vec<LoadError> = errors.collect();
-        (!errors.is_empty()).then(|| LoadErrors { origin: origin.to_owned(), errors })
+        };
+        Err(LoadErrors { origin: origin.to_owned(), errors: found.into_iter().map(place).collect() })
     }
 }

@@ -1,19 +1,16 @@
 use std::collections::HashMap;
 
-use regex::Regex;
-
 use super::{
     condition::{Condition, Term},
-    fault::{Class, Fault},
+    contract::Capability,
     field::Field,
-    load::tables,
+    load_faults,
     matching::Match,
     node::{Node, Table},
-    pattern,
     pointer::Pointer,
     rule::{self, Done, ErrorRule, FinishMap, Rule, ToolRule},
     source::Source,
-    spec::{Retry, Spec, StderrMeaning, StderrRule},
+    spec::Spec,
     usage::{Counter, UsageScope, UsageSpec},
 };
 use crate::run::{Finish, ToolPhase};
@@ -51,7 +48,9 @@ const EVENT: [&str; 19] = [
 
 pub(super) fn format(output: &Table<'_>, has_rules: bool) -> Option<FileFormat> {
     let Some(node) = output.get("format") else {
-        output.error("'format' is missing");
+        if output.is_there() {
+            output.error("'format' is missing");
+        }
         return None;
     };
     let (name, format) = match node.text()? {
@@ -77,25 +76,6 @@ pub(super) fn when(table: &Table<'_>) -> Condition {
     table.get("when").map(|node| Condition::parse(&node)).unwrap_or_default()
 }
 
-/// A list of exit codes.
-pub(super) fn codes(node: &Node<'_>) -> Vec<i32> {
-    integers(node).into_iter().filter_map(|code| i32::try_from(code).ok()).collect()
-}
-
-fn integers(node: &Node<'_>) -> Vec<i64> {
-    node.list().unwrap_or_default().iter().filter_map(Node::integer).collect()
-}
-
-fn kind(node: &Node<'_>, place: &str) -> Option<Fault> {
-    let name = node.text()?;
-    let fault = Fault::from_name(name);
-    if fault.is_none() {
-        let known = Fault::ALL.map(Fault::name).join(", ");
-        node.clone().called(place).error(format_args!("unknown kind '{name}'; known: {known}"));
-    }
-    fault
-}
-
 /// `[[event]]`, `[usage]` and `[finish]`.
 pub(super) fn rules(top: &Table<'_>, spec: &mut Spec) {
     let usage = top.get("usage").map(|node| node.called("[usage]"));
@@ -110,9 +90,8 @@ pub(super) fn rules(top: &Table<'_>, spec: &mut Spec) {
     }
     let mut seen: HashMap<String, (usize, bool)> = HashMap::new();
     let mut catches_all = None;
-    for (index, node) in tables(top, "event").into_iter().enumerate() {
+    for (index, node) in top.tables("event").into_iter().enumerate() {
         let number = index + 1;
-        let node = node.called(format!("[[event]] {number}"));
         let Some(table) = node.table(&EVENT) else { continue };
         let rule = event(&table);
         let key = ["match", "when", "each"].map(|key| table.get(key).map(|node| sorted(&node.to_json())));
@@ -151,15 +130,14 @@ fn event(table: &Table<'_>) -> Rule {
     let each = table.get("each").and_then(|node| Pointer::parse(&node, node.text()?, false));
     let has_each = table.get("each").is_some();
     let source = |key: &str| table.get(key).map(|node| Source::parse(&node, has_each));
-    let flag = |key: &str| table.get(key).and_then(|node| node.boolean()).unwrap_or_default();
     let error = |key: &str| table.get(key).map(|node| error_rule(&node, has_each));
     let rule = Rule {
         matches: table.get("match").map(|node| Match::parse(&node, has_each)).unwrap_or_default(),
         each,
         when: when(table),
-        also: flag("also"),
+        also: table.flag("also"),
         session: source("session"),
-        boundary: flag("boundary"),
+        boundary: table.flag("boundary"),
         thinking: source("thinking"),
         delta: source("delta"),
         message: source("message"),
@@ -170,7 +148,7 @@ fn event(table: &Table<'_>) -> Rule {
         finish: source("finish"),
         notice: source("notice"),
         retry: error("retry"),
-        clear_error: flag("clear_error"),
+        clear_error: table.flag("clear_error"),
         error: error("error"),
         done: table.get("done").and_then(|node| match node.text()? {
             "ok" => Some(Done::Ok),
@@ -227,7 +205,7 @@ fn error_rule(node: &Node<'_>, each: bool) -> ErrorRule {
         message: source("message"),
         status: source("status"),
         code: source("code"),
-        kind: table.get("kind").and_then(|kind| self::kind(&kind, &node.place)),
+        kind: table.get("kind").and_then(|kind| load_faults::kind(&kind, &node.place)),
     }
 }
 
@@ -277,82 +255,6 @@ fn finish(node: &Node<'_>) -> Option<FinishMap> {
     Some(FinishMap(finishes.into_iter().filter_map(words).collect()))
 }
 
-pub(super) fn stderr(top: &Table<'_>) -> Vec<StderrRule> {
-    let rule = |(index, node): (usize, Node<'_>)| {
-        let node = node.called(format!("[[stderr]] {}", index + 1));
-        let table = node.table(&["as", "find", "kind"])?;
-        let means = match table.get("as").and_then(|node| node.as_text()) {
-            Some("retry") => Some(StderrMeaning::Retry),
-            Some("notice") => Some(StderrMeaning::Notice),
-            Some("error") => Some(StderrMeaning::Error),
-            Some("ignore") => Some(StderrMeaning::Ignore),
-            _ => {
-                node.error("as is retry, notice, error or ignore");
-                None
-            }
-        };
-        let kind = table.get("kind").and_then(|kind| self::kind(&kind, &node.place));
-        let Some(find) = table.get("find") else {
-            node.error("'find' is missing");
-            return None;
-        };
-        let find = pattern::parse(&find.called(&node.place));
-        find.zip(means).map(|(find, means)| StderrRule { find, means, kind })
-    };
-    tables(top, "stderr").into_iter().enumerate().filter_map(rule).collect()
-}
-
-pub(super) fn classes(top: &Table<'_>) -> Vec<Class> {
-    let class = |(index, node): (usize, Node<'_>)| {
-        let node = node.called(format!("[[class]] {}", index + 1));
-        let table = node.table(&["code", "exit", "kind", "status", "stderr", "text"])?;
-        let regex = |key: &str| table.get(key).and_then(|regex| pattern::parse(&regex.called(&node.place)));
-        let kind = match table.get("kind") {
-            Some(kind) => self::kind(&kind, &node.place),
-            None => {
-                node.error("'kind' is missing");
-                None
-            }
-        };
-        if table.len() < 2 {
-            node.error("needs one of status, code, text, exit, stderr");
-        }
-        let class = Class {
-            kind: kind.unwrap_or(Fault::Internal),
-            status: table.get("status").map(|node| integers(&node)),
-            code: table.get("code").map(|node| node.texts()),
-            text: regex("text"),
-            exit: table.get("exit").map(|node| codes(&node)),
-            stderr: regex("stderr"),
-        };
-        Some(class)
-    };
-    tables(top, "class").into_iter().enumerate().filter_map(class).collect()
-}
-
-pub(super) fn extract(errors: Option<&Table<'_>>) -> Vec<Regex> {
-    let nodes = errors.and_then(|errors| errors.get("extract")?.list()).unwrap_or_default();
-    let regex = |node: Node<'_>| {
-        let node = node.called("[errors] extract");
-        let regex = pattern::parse(&node)?;
-        let known = ["status", "code", "message", "json"];
-        if !regex.capture_names().flatten().any(|name| known.contains(&name)) {
-            node.error(format_args!("'{regex}' has none of the groups status, code, message, json"));
-        }
-        Some(regex)
-    };
-    nodes.into_iter().filter_map(regex).collect()
-}
-
-pub(super) fn retry(table: Option<&Table<'_>>) -> Retry {
-    let Some(table) = table else { return Retry::default() };
-    let kinds = table.get("abort_on").and_then(|node| node.list()).unwrap_or_default();
-    Retry {
-        abort_on: kinds.iter().filter_map(|node| kind(node, &table.place)).collect(),
-        max: table.get("max").and_then(|node| node.count()),
-    }
-}
-
 /// What a file says of sessions must fit together.
 pub(super) fn check_session(top: &Table<'_>, spec: &Spec) {
     let reports = spec.reports_session();
@@ -361,13 +263,15 @@ pub(super) fn check_session(top: &Table<'_>, spec: &Spec) {
             "'continue' is only for agents that report no session id; this one does (the gateway remembers it)",
         );
     }
-    let carried = matches!(
-        spec.capability(Field::Resume),
-        super::contract::Capability::Flag
-            | super::contract::Capability::Env
-            | super::contract::Capability::File
-    );
-    if carried && !reports {
-        top.bare_error("{resume} is used but no rule reports a session");
+    match spec.capability(Field::Resume) {
+        Capability::Flag | Capability::Env | Capability::File if !reports => {
+            top.bare_error("{resume} is used but no rule reports a session");
+        }
+        Capability::Flag
+        | Capability::Env
+        | Capability::File
+        | Capability::Prefix
+        | Capability::Drop
+        | Capability::Refuse => {}
     }
 }

@@ -17,12 +17,12 @@ pub(super) struct Node<'a> {
     sink: &'a Sink<'a>,
 }
 
-/// A table whose keys are all known.
+/// A table of the file. One that is not there is empty.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub(super) place: String,
     pub(super) span: Range<usize>,
-    entries: &'a DeTable<'a>,
+    entries: Option<&'a DeTable<'a>>,
     sink: &'a Sink<'a>,
 }
 
@@ -142,13 +142,7 @@ impl<'a> Node<'a> {
     /// The table, after every key that is not in `known` was reported. `known` is sorted.
     pub(super) fn table(&self, known: &[&str]) -> Option<Table<'a>> {
         let table = self.open_table()?;
-        for (key, _) in table.entries {
-            if !known.contains(&key.get_ref().as_ref()) {
-                let known = known.join(", ");
-                let message = format!("{}: unknown key '{}'; known here: {known}", self.place, key.get_ref());
-                self.sink.push(&key.span(), message);
-            }
-        }
+        table.check_keys(known);
         Some(table)
     }
 
@@ -158,7 +152,8 @@ impl<'a> Node<'a> {
             self.expected("a table");
             return None;
         };
-        Some(Table { place: self.place.clone(), span: self.span.clone(), entries, sink: self.sink })
+        let (place, span) = (self.place.clone(), self.span.clone());
+        Some(Table { place, span, entries: Some(entries), sink: self.sink })
     }
 
     /// The value as JSON, for comparing and for literal parts of JSON texts. A date becomes text.
@@ -169,21 +164,35 @@ impl<'a> Node<'a> {
 
 impl<'a> Table<'a> {
     /// The whole document.
-    pub(super) fn document(
-        place: &str,
-        table: &'a Spanned<DeTable<'a>>,
-        known: &[&str],
-        sink: &'a Sink<'a>,
-    ) -> Self {
-        let document = Self { place: place.to_owned(), span: table.span(), entries: table.get_ref(), sink };
-        for (key, _) in document.entries {
+    pub(super) fn document(table: &'a Spanned<DeTable<'a>>, known: &[&str], sink: &'a Sink<'a>) -> Self {
+        let place = "top level".to_owned();
+        let document = Self { place, span: table.span(), entries: Some(table.get_ref()), sink };
+        document.check_keys(known);
+        document
+    }
+
+    /// The section `[name]`.
+    pub(super) fn section(&self, name: &str, known: &[&str]) -> Self {
+        let place = format!("[{name}]");
+        let table = self.get(name).and_then(|node| node.called(&place).table(known));
+        table.unwrap_or(Self { place, span: self.span.clone(), entries: None, sink: self.sink })
+    }
+
+    /// The tables of `[[name]]`, called `[[name]] 1` and so on.
+    pub(super) fn tables(&self, name: &str) -> Vec<Node<'a>> {
+        let nodes = self.get(name).and_then(|node| node.called(format!("[[{name}]]")).list());
+        let numbered = nodes.unwrap_or_default().into_iter().enumerate();
+        numbered.map(|(index, node)| node.called(format!("[[{name}]] {}", index + 1))).collect()
+    }
+
+    fn check_keys(&self, known: &[&str]) {
+        for (key, _) in self.entries.into_iter().flatten() {
             if !known.contains(&key.get_ref().as_ref()) {
                 let known = known.join(", ");
-                let message = format!("{place}: unknown key '{}'; known here: {known}", key.get_ref());
-                sink.push(&key.span(), message);
+                let message = format!("{}: unknown key '{}'; known here: {known}", self.place, key.get_ref());
+                self.sink.push(&key.span(), message);
             }
         }
-        document
     }
 
     pub(super) fn error(&self, message: impl std::fmt::Display) {
@@ -195,19 +204,33 @@ impl<'a> Table<'a> {
         self.sink.push(&self.span, message);
     }
 
+    pub(super) fn is_there(&self) -> bool {
+        self.entries.is_some()
+    }
+
     /// The value of a key, called `place key`.
     pub(super) fn get(&self, key: &str) -> Option<Node<'a>> {
-        let (name, value) = self.entries.iter().find(|(name, _)| name.get_ref() == key)?;
+        let (name, value) = self.entries?.iter().find(|(name, _)| name.get_ref() == key)?;
         Some(self.entry(name.get_ref(), value))
     }
 
     /// All entries, in the order of the file.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Node<'a>)> + '_ {
-        self.entries.iter().map(|(key, value)| (key.get_ref().as_ref(), self.entry(key.get_ref(), value)))
+        let entries = self.entries.into_iter().flatten();
+        entries.map(|(key, value)| (key.get_ref().as_ref(), self.entry(key.get_ref(), value)))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        self.get(key)?.text().map(str::to_owned)
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        self.get(key).map(|node| node.texts()).unwrap_or_default()
+    }
+
+    /// `true` only if it says so.
+    pub(super) fn flag(&self, key: &str) -> bool {
+        self.get(key).and_then(|node| node.boolean()).unwrap_or_default()
     }
 
     fn entry(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Node<'a> {

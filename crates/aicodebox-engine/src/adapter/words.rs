@@ -47,6 +47,8 @@ pub(super) struct Scope<'a> {
     pub(super) each: Option<Field>,
     /// Names of all `[[file]]`, without extension.
     pub(super) files: &'a [String],
+    /// Whether the file says how to probe for flags.
+    pub(super) probes: bool,
 }
 
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {

@@ -118,3 +118,19 @@ fn a_command_that_cannot_be_carried_out_says_why() {
     let listed = adapter(&home, &["list"]).code(0).stdout();
     assert_eq!(listed, "demo\ntext\ncodex\nclaude\npi\ngemini\nopencode\n");
 }
+
+#[test]
+fn the_demo_agent_needs_nothing_and_misbehaves_on_request() {
+    let home = Home::new(SHELL);
+    let run = |prompt: &str| {
+        Finished::of(home.command("run").env("AICODEBOX_ADAPTER", "demo").args(["--json", prompt]))
+    };
+    let answer = |finished: &Finished| serde_json::from_str::<Value>(&finished.stdout()).unwrap();
+    let prompt = "a \"b\" $HOME `id` {x}";
+    let text = answer(&run(prompt).code(0))["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("This is the demo agent") && text.ends_with(prompt), "{text}");
+    let failed = run("demo:fail").code(3);
+    assert!(failed.stdout().contains("the demo agent was asked to fail"), "{}", failed.stdout());
+    let limited = answer(&run("demo:quota").code(1));
+    assert_eq!(limited["error"]["kind"], "quota", "{limited}");
+}
