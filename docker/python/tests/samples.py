@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -78,9 +79,16 @@ class Odd(AgentAdapter):
                 return ["a", 5]
             case "hang":
                 time.sleep(60)
+            case "slow":
+                time.sleep(0.5)
             case "spin":
                 while True:
                     pass
+            case "die":
+                os._exit(7)
+            case "wedge":
+                # Holds the interpreter's lock for ages.
+                re.match("(a*)*b", "a" * 64)
         return ["odd"]
 
     def build_env(self, req):

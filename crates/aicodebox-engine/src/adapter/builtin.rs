@@ -17,7 +17,9 @@ const BUILTINS: [(&str, &str); 7] = [
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
     /// Neither a built-in nor a file.
-    #[error("no adapter '{name}': use {known}, or the path of a file that ends in .toml")]
+    #[error(
+        "no adapter '{name}': use {known}, the path of a file that ends in .toml, or a Python class as package.module:Class"
+    )]
     Unknown {
         /// What was asked for.
         name: String,

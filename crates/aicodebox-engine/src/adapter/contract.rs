@@ -19,6 +19,9 @@ use crate::{
 /// An answer longer than this many bytes keeps its first and its last half, with a mark between them.
 pub const TEXT_LIMIT: usize = 8 << 20;
 
+/// The `field` of a refusal that names none: it is of the request as a whole, and its message is complete.
+pub const WHOLE_REQUEST: &str = "request";
+
 /// One agent CLI.
 pub trait Adapter: Send + Sync {
     /// What users and surfaces may know of it.

@@ -28,7 +28,7 @@ use crate::{
 
 /// Bytes of all arguments and variables together. The kernel's own limit is a quarter of the stack's limit,
 /// usually 2 MiB.
-const MAX_ARGV_AND_ENV: usize = 1 << 20;
+pub(super) const MAX_ARGV_AND_ENV: usize = 1 << 20;
 
 /// An adapter that is a file.
 #[derive(Clone, Debug)]

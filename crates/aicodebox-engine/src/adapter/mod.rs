@@ -1,7 +1,8 @@
 //! Adapters: a small file per agent that says how to build its command line and how to read its output.
 //!
 //! An adapter plans ([`Adapter::plan`]: request → [`Plan`]) and reads ([`OutputReader`]: bytes → events and a
-//! [`Reading`]). It never starts a process and never knows who asked. The format is in `docs/adapters.md`.
+//! [`Reading`]). It never starts a process and never knows who asked. The format is in `docs/adapters.md`. Adapters that
+//! are Python classes are in [`python`]; those need a process to be asked.
 //!
 //! A file is checked and compiled when it is loaded ([`FileAdapter::load`]). Planning goes from `draft` (which
 //! channel a field takes) over `filling` (placeholders) to `file` (program, environment); reading goes from
@@ -33,6 +34,7 @@ mod pointer;
 mod probe;
 mod program;
 mod progress;
+pub mod python;
 mod reader;
 mod rehearse;
 mod replay;
@@ -47,7 +49,7 @@ mod words;
 pub use builtin::{AdapterError, builtin, builtin_names, load_adapter};
 pub use contract::{
     Adapter, AdapterInfo, Capabilities, Capability, Host, OutputReader, Plan, PlanError, Probe, ReadError,
-    ReadProbe, ReadVersion, ReaderContext, Reading, RunFile, TEXT_LIMIT, VersionProbe,
+    ReadProbe, ReadVersion, ReaderContext, Reading, RunFile, TEXT_LIMIT, VersionProbe, WHOLE_REQUEST,
 };
 pub use draft::{Draft, Refusal};
 pub use file::FileAdapter;

@@ -7,13 +7,18 @@ use nix::unistd::{AccessFlags, access};
 
 use super::contract::{Host, PlanError};
 
-/// Finds the program that the configuration names, else that of the file, as a shell does: a name without `/` on the agent's PATH, where only absolute directories
-/// count, since a relative one would be the workspace, which the agent can write.
+/// Finds the program that the configuration names, else that of the file.
 pub(super) fn find(binary: Option<&str>, host: &Host) -> Result<PathBuf, PlanError> {
     let Some(name) = host.binary.as_deref().or(binary.map(Path::new)) else {
         let message = "the adapter names no program: set AICODEBOX_AGENT_BINARY".to_owned();
         return Err(PlanError::Program { code: 127, message });
     };
+    locate(name, host.var("PATH"))
+}
+
+/// Finds a program as a shell does: a name without `/` on this PATH, where only absolute directories count, since a
+/// relative one would be the workspace, which the agent can write.
+pub(super) fn locate(name: &Path, path: Option<&OsStr>) -> Result<PathBuf, PlanError> {
     if name.components().count() > 1 || name.is_absolute() {
         let path = std::path::absolute(name).unwrap_or_else(|_| name.to_owned());
         return match check(&path) {
@@ -25,7 +30,7 @@ pub(super) fn find(binary: Option<&str>, host: &Host) -> Result<PathBuf, PlanErr
             }
         };
     }
-    let path = host.var("PATH").unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     let mut blocked = None;
     for directory in std::env::split_paths(path).filter(|directory| directory.is_absolute()) {
         let candidate = directory.join(name);

@@ -51,7 +51,8 @@ pub(super) fn judge(progress: &Progress, wants_schema: bool, no_text: bool, exit
     Verdict::Ok
 }
 
-fn stopped(ended_by: EndedBy) -> Option<Failure> {
+/// The failure that a stop of ours is.
+pub(super) fn stopped(ended_by: EndedBy) -> Option<Failure> {
     let (kind, message) = match ended_by {
         EndedBy::Deadline => {
             (FailureKind::Deadline, "the run took longer than its time limit and was stopped")
@@ -77,7 +78,8 @@ fn is_ok(exit: &Exit, ok_exit: &[i32]) -> bool {
     codes(exit).iter().any(|code| ok_exit.contains(code))
 }
 
-fn describe(exit: &Exit) -> String {
+/// How the agent ended, to be put after a comma.
+pub(super) fn describe(exit: &Exit) -> String {
     match exit.status {
         Some(ExitStatus::Code(code)) => format!("exit code {code}"),
         Some(ExitStatus::Signal(9)) => {
