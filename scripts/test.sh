@@ -13,3 +13,4 @@ else
     step cargo test --workspace --all-targets --all-features --locked
 fi
 step cargo test --quiet --doc --workspace --all-features --locked
+step python3 -m unittest discover --quiet docker/python/tests

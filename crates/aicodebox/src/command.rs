@@ -79,9 +79,10 @@ impl CommandError {
             Self::Config(_) => EX_CONFIG.into(),
             Self::Usage(_) => EX_USAGE.into(),
             Self::Setup(error) | Self::Serve(ServeError::Setup(error)) => match error {
-                SetupError::Adapter(_) | SetupError::Workspace { .. } | SetupError::State { .. } => {
-                    EX_CONFIG.into()
-                }
+                SetupError::Adapter(_)
+                | SetupError::Python(_)
+                | SetupError::Workspace { .. }
+                | SetupError::State { .. } => EX_CONFIG.into(),
                 SetupError::Launcher(_) => ExitCode::FAILURE,
             },
             Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
@@ -125,12 +126,10 @@ fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandErr
     if let Some(adapter) = &args.adapter {
         config.adapter.clone_from(adapter);
     }
-    let adapter = setup::adapter(&config)?;
     Runtime::new()?.block_on(async {
-        let agent = adapter.info().clone();
-        let (engine, scratch) = setup::engine(&config, environment, adapter).await?;
+        let (engine, scratch) = setup::engine(&config, environment).await?;
         let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
-        let request = args.request(workspace, &agent).map_err(CommandError::Usage)?;
+        let request = args.request(workspace, engine.adapter()).map_err(CommandError::Usage)?;
         let output = match (args.json, args.events) {
             (true, _) => Output::Json,
             (false, true) => Output::Events,
@@ -155,9 +154,8 @@ fn workspace(args: &RunArgs, config: &Config) -> Result<Workspace, SetupError> {
 fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
-    let adapter = setup::adapter(&config)?;
     let (text, well) = Runtime::new()?.block_on(async {
-        let (engine, scratch) = setup::engine(&config, environment, adapter).await?;
+        let (engine, scratch) = setup::engine(&config, environment).await?;
         let verified = ask_agent(&engine, scratch.workspace()).await;
         engine.shutdown().await;
         verified

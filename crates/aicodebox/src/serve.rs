@@ -43,10 +43,6 @@ pub(crate) async fn serve(
 ) -> Result<ExitCode, ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Signals)?;
     let Foreground::Api(api_config) = foreground;
-    let adapter = setup::adapter(&config)?;
-    if adapter.info().models.is_empty() && config.models.is_empty() {
-        return Err(ServeError::NoModels(adapter.info().name.clone()));
-    }
     for warning in environment.warnings() {
         warn!("{warning}");
     }
@@ -58,7 +54,10 @@ pub(crate) async fn serve(
     }
     let workspaces = setup::workspaces(&config.workspace)?;
     let listener = listen(api_config.listen).await?;
-    let (engine, scratch) = setup::engine(&config, &environment, adapter).await?;
+    let (engine, scratch) = setup::engine(&config, &environment).await?;
+    if engine.adapter().models.is_empty() && config.models.is_empty() {
+        return Err(ServeError::NoModels(engine.adapter().name.clone()));
+    }
     // What the environment holds of secrets is in its place now.
     drop(environment);
     if let Err(error) = engine.program() {

@@ -7,7 +7,10 @@ use std::{
 };
 
 use aicodebox_engine::{
-    adapter::{Adapter, AdapterError, load_adapter},
+    adapter::{
+        Adapter, AdapterError, load_adapter,
+        python::{PythonError, load_python},
+    },
     engine::{Engine, EngineConfig},
     process::{LauncherCommand, Pool},
     store::MemoryStore,
@@ -19,12 +22,18 @@ use crate::config::{Config, Environment};
 /// Finished runs in memory may take this many bytes.
 const MEMORY_STORE_BYTES: usize = 64 << 20;
 
+/// Processes beside the runs: that of a Python adapter, and its successor while it is replaced.
+const PYTHON_PLACES: usize = 2;
+
 /// Why the box cannot be put together.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     /// The adapter cannot be used.
     #[error("AICODEBOX_ADAPTER: {0}")]
     Adapter(#[from] AdapterError),
+    /// The Python adapter cannot be used.
+    #[error("AICODEBOX_ADAPTER: {0}")]
+    Python(#[from] PythonError),
     /// The workspace root cannot be opened.
     #[error(
         "AICODEBOX_WORKSPACE: the workspace {path} cannot be used: {source}; make it or name another directory"
@@ -38,30 +47,30 @@ pub(crate) enum SetupError {
     Launcher(io::Error),
 }
 
-/// The configured adapter.
+/// An engine with the configured adapter, and the directory of its temporary files.
 ///
 /// # Errors
-/// When it does not exist or is wrong.
-pub(crate) fn adapter(config: &Config) -> Result<Arc<dyn Adapter>, SetupError> {
-    Ok(Arc::new(load_adapter(&config.adapter)?))
-}
-
-/// An engine and the directory of its temporary files.
-///
-/// # Errors
-/// When the state directory or the launcher cannot be used.
+/// When the adapter, the state directory or the launcher cannot be used.
 pub(crate) async fn engine(
     config: &Config,
     environment: &Environment,
-    adapter: Arc<dyn Adapter>,
 ) -> Result<(Engine, Scratch), SetupError> {
     let state = |source| SetupError::State { path: config.state_dir.clone(), source };
     DirBuilder::new().mode(0o700).recursive(true).create(&config.state_dir).map_err(state)?;
     let scratch = Scratch::open(&config.state_dir.join("tmp")).map_err(state)?;
-    let pool =
-        Pool::start(LauncherCommand::default(), config.max_runs).await.map_err(SetupError::Launcher)?;
-    // Only a file that names no program takes the one that the passthrough mode would run.
-    let unnamed = config.agent_binary.clone().filter(|_| adapter.info().binary.is_none());
+    let places = config.max_runs + PYTHON_PLACES;
+    let pool = Pool::start(LauncherCommand::default(), places).await.map_err(SetupError::Launcher)?;
+    let agent_env = Arc::new(environment.for_agents());
+    // `package.module:Class`.
+    let is_python = config.adapter.contains(':');
+    let adapter: Arc<dyn Adapter> = if is_python {
+        Arc::new(load_python(&config.adapter, pool.clone(), agent_env.clone()).await?)
+    } else {
+        Arc::new(load_adapter(&config.adapter)?)
+    };
+    // Only a file that names no program takes the one that the passthrough mode would run. A class always names one,
+    // in its command line.
+    let unnamed = config.agent_binary.clone().filter(|_| !is_python && adapter.info().binary.is_none());
     let engine = Engine::new(EngineConfig {
         default_model: config.default_model(&adapter.info().name).map(str::to_owned),
         adapter,
@@ -69,7 +78,7 @@ pub(crate) async fn engine(
         store: Arc::new(MemoryStore::new(config.run_ttl, MEMORY_STORE_BYTES)),
         scratch: scratch.clone(),
         home: config.home.clone(),
-        agent_env: Arc::new(environment.for_agents()),
+        agent_env,
         subscription: config.subscription,
         binary: config.adapter_binary.clone().or(unnamed),
         max_runs: config.max_runs,

@@ -11,6 +11,7 @@ mod errors;
 mod harness;
 mod health;
 mod process;
+mod python;
 mod run;
 mod secrets;
 mod shutdown;

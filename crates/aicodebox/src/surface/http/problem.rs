@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use aicodebox_engine::run::{Failure, FailureKind};
+use aicodebox_engine::{
+    adapter::WHOLE_REQUEST,
+    run::{Failure, FailureKind},
+};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
@@ -53,7 +56,9 @@ impl Problem {
     /// The document of a failure, where the table wants one.
     pub(crate) fn of(failure: &Failure) -> Option<Self> {
         let Wire::Problem(status) = Wire::of(&failure.kind) else { return None };
-        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = failure.kind {
+        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = failure.kind
+            && field != WHOLE_REQUEST
+        {
             // An adapter begins with the field as well, in the engine's spelling.
             let message = failure.message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": "));
             Self::field(status, &camel_case(field), message.unwrap_or(&failure.message))

@@ -1,0 +1,74 @@
+use serde_json::json;
+
+use super::fixture::python_path;
+use crate::harness::{Finished, Home, Running, Server};
+
+fn serve(class: &str, env: &[(&str, &str)]) -> Running {
+    let server =
+        Server::new().token("s3cret").env("AICODEBOX_ADAPTER", class).env("PYTHONPATH", python_path());
+    env.iter().fold(server, |server, (name, value)| server.env(name, *value)).start()
+}
+
+#[test]
+fn a_class_answers_over_the_api() {
+    let server = serve("plain:Plain", &[]);
+    server.get("/healthz").status(200).field("/adapter", "plain");
+    server.run(json!({"prompt": "grüß dich"})).status(200).field("/text", "grüß dich").field("/exitCode", 0);
+}
+
+#[test]
+fn the_default_model_is_that_of_the_environment_and_the_gateways_token_is_not_in_it() {
+    let env = [("ANTHROPIC_MODEL", "opus"), ("OURS", "key"), ("GONE", "1")];
+    let server = serve("plain:Telling", &[&env[..], &[("AICODEBOX_AVAILABLE_MODELS", "opus")]].concat());
+    let script = "noContinue goes to the class";
+    let answer = server.run(json!({"prompt": script, "noContinue": false})).status(200);
+    let text = answer.json()["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("opus None text continue None False\n"), "{text}");
+}
+
+#[test]
+fn a_class_without_a_name_or_program_runs_what_its_command_line_says() {
+    let env = [("AICODEBOX_AVAILABLE_MODELS", "m"), ("AICODEBOX_AGENT_BINARY", "/no/such/launcher")];
+    let server = serve("plain:Nameless", &env);
+    server.run(json!({"prompt": "hi"})).status(200).field("/text", "hi");
+}
+
+#[test]
+fn what_the_class_refuses_is_a_422_with_its_text() {
+    let server = serve("unruly:Unruly", &[("AICODEBOX_AVAILABLE_MODELS", "m")]);
+    let refused = server.run(json!({"prompt": "refuse"})).status(422);
+    refused.field("/detail", "thinking='wild' is not for this agent: ü");
+    server.run(json!({"prompt": "well"})).status(200).field("/text", "well");
+}
+
+#[test]
+fn events_and_usage_are_in_the_answer_when_they_are_asked_for() {
+    let server = serve("lines:Lines", &[("AICODEBOX_AVAILABLE_MODELS", "m")]);
+    let prompt = "{\"type\":\"text\",\"text\":\"hi\"}\n{\"type\":\"usage\",\"usage\":{\"input_tokens\":3}}\n";
+    server
+        .run(json!({"prompt": prompt, "outputFormat": "json-verbose"}))
+        .status(200)
+        .field("/text", "hi")
+        .field("/usage", json!({"input_tokens": 3}))
+        .field(
+            "/events/0",
+            json!({
+                "sequence": 1, "attempt": 0, "backend": "lines", "eventType": "text",
+                "event": {"type": "text", "text": "hi"},
+            }),
+        )
+        .field("/events/1/eventType", "usage");
+}
+
+#[test]
+fn a_class_that_cannot_be_loaded_ends_the_server_with_a_clear_word() {
+    let home = Home::new("");
+    let mut command = home.command("serve");
+    command.env("AICODEBOX_API_MODE", "1").env("AICODEBOX_API_MODE_HOST", "127.0.0.1");
+    command
+        .env("AICODEBOX_API_MODE_PORT", "0")
+        .env("AICODEBOX_ADAPTER", "no_such:Class")
+        .env("PYTHONPATH", python_path());
+    let finished = Finished::of(&mut command).code(78);
+    assert!(finished.stderr().contains("No module named 'no_such'"), "{}", finished.stderr());
+}

@@ -1,0 +1,8 @@
+//! Adapters that are Python classes, from the class to the outcome of a run.
+
+mod fixture;
+mod http;
+mod loading;
+mod reading;
+mod starting;
+mod unruly;
