@@ -5,7 +5,9 @@ pub(super) fn with_object(line: &[u8], take: impl FnOnce(&Json<'_>, &[u8])) -> b
     if line.trim_ascii_start().first() != Some(&b'{') {
         return false;
     }
-    if let Ok(object) = serde_json::from_slice(line) {
+    if let Ok(text) = str::from_utf8(line)
+        && let Ok(object) = serde_json::from_str(text)
+    {
         take(&object, line);
         return true;
     }
