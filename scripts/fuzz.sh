@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make fuzz: the property tests with many more cases than `make test` gives them.
+# make fuzz: the property tests, whose names begin with prop_, with many more cases than `make test` gives them.
 set -euo pipefail
 . "$(dirname "$0")/tools.sh"
 

@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cut_anywhere_is_cut_nowhere(text in "[aé€😀]{0,60}", cut in 0_usize..60, half in 3_usize..40) {
+        fn prop_cut_anywhere_is_cut_nowhere(text in "[aé€😀]{0,60}", cut in 0_usize..60, half in 3_usize..40) {
             let mut cut = cut.min(text.len());
             while !text.is_char_boundary(cut) {
                 cut -= 1;

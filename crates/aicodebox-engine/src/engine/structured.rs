@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in r#"[\[\]{}",:\\a-c1`\n é]{0,60}"#) {
+        fn prop_no_text_makes_it_panic(text in r#"[\[\]{}",:\\a-c1`\n é]{0,60}"#) {
             let _ended = schema().find(&text).is_ok();
         }
 

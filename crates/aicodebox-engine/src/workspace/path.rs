@@ -37,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_has_only_names(text in "(\\.|/|a|\u{e9}|\\.\\.|\0| ){0,12}") {
+        fn prop_what_comes_out_has_only_names(text in "(\\.|/|a|\u{e9}|\\.\\.|\0| ){0,12}") {
             if let Ok(path) = relative(&text) {
                 prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
                 prop_assert_eq!(relative(path.to_str().unwrap()), Ok(path.clone()));
