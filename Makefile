@@ -12,7 +12,7 @@ test: ## everything that a change must pass: format, clippy, tests, documentatio
 	@scripts/test.sh
 
 test-agents: ## the real agent CLIs on a mock model, through the HTTP API
-	@python3 tests/agents/run.py
+	@python3 tests/agents/run.py --agents codex,claude,pi
 
 bench: ## measure against the floor of this machine; a missed target fails
 	@python3 bench/run.py
