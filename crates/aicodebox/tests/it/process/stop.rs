@@ -95,18 +95,15 @@ async fn the_second_request_skips_the_grace_and_the_first_reason_stays() {
 }
 
 #[tokio::test]
-async fn the_second_request_may_come_during_the_grace() {
+async fn a_request_during_the_grace_of_a_limit_skips_it() {
     let pool = pool().await;
     let stop = Stop::default();
-    let mut seen = Seen::when("up", || {
-        stop.request(EndedBy::Deadline);
-        Flow::Go
-    });
-    let launch = with_grace(agent("--ignore 15 --say up --hang"), LONG);
-    let run = pool.supervise(launch, Limits::default(), &stop, &mut seen);
+    let mut seen = Seen::default();
+    let launch = with_grace(agent("--ignore 15 --hang"), LONG);
+    let limits = Limits { deadline: Some(Duration::from_millis(50)), idle: None };
+    let run = pool.supervise(launch, limits, &stop, &mut seen);
     let second = async {
-        stop.watch().wait_for(|asked| asked.reason.is_some()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         stop.request(EndedBy::Cancelled);
     };
     let (exit, ()) = within(5, async { tokio::join!(run, second) }).await;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -99,6 +99,20 @@ async fn without_new_privileges_there_is_no_process_of_root() {
     let exit = cancelled(&pool, launch, 5).await;
     assert_eq!(exit.status.map(|status| status.code()), Some(99), "it could become root");
     works_as_nobody(&pool, &unprivileged).await;
+}
+
+#[tokio::test]
+async fn memory_and_environment_of_launcher_and_keepers_are_not_the_agents_business() {
+    let Some(unprivileged) = Unprivileged::new() else { return };
+    let pool = unprivileged.pool().await;
+    let program = unprivileged.files.path("plain");
+    let mut launch = agent("--hang");
+    launch.program = copy(AGENT.as_ref(), program, 0o755);
+    let running = pool.spawn(launch).await.unwrap();
+    // The files of a process that is not dumpable are root's.
+    let owner = |pid: i32| fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid();
+    let keeper = parent_of(running.pid());
+    assert_eq!([owner(running.pid()), owner(keeper), owner(parent_of(keeper))], [65_534, 0, 0]);
 }
 
 async fn works_as_nobody(pool: &Pool, unprivileged: &Unprivileged) {
