@@ -62,10 +62,12 @@ async fn heavy_nothing_is_left_after_a_stop_and_another_run_is_untouched() {
             // A bomb has the time to grow.
             let pause = if mode == "bomb" { "--sleep 500" } else { "" };
             let launch = marker.agent(&format!("--ignore 15 --fork {mode} {pause} --say up --hang"));
-            let exit = within(10, pool.supervise(launch, Limits::default(), &stop, &mut seen)).await.unwrap();
+            let exit = within(15, pool.supervise(launch, Limits::default(), &stop, &mut seen)).await.unwrap();
             assert!(!marker.alive(), "{mode}: the run ended while a process of it lived");
             assert_eq!((exit.ended_by, exit.stuck), (EndedBy::Cancelled, vec![]), "{mode}");
-            assert!(exit.took < Duration::from_secs(4), "{mode}: {:?}", exit.took);
+            // How fast a bomb is killed depends on how much of the machine it leaves.
+            let limit = Duration::from_secs(if mode == "bomb" { 9 } else { 2 });
+            assert!(exit.took < limit, "{mode}: {:?}", exit.took);
         }
         assert!(other.alive());
         std::fs::write(&done, "").unwrap();
