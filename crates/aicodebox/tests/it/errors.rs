@@ -126,7 +126,7 @@ fn when_the_queue_is_full_the_next_one_is_told_to_come_back() {
 
 #[test]
 fn a_request_id_is_taken_or_made_and_stands_in_the_log() {
-    let server = Server::new().start();
+    let server = Server::new().env("RUST_LOG", "debug").start();
     let id = |value: &str| {
         let answer = server.send("GET", "/status", &[("X-Request-Id", value)], None).status(200);
         answer.header("x-request-id").unwrap().to_owned()

@@ -29,7 +29,7 @@ pub(super) fn python_path() -> String {
 }
 
 pub(super) fn environment(python_path: &str) -> HashMap<OsString, OsString> {
-    let path = std::env::var_os("PATH").unwrap();
+    let path = path_of_this_test();
     let variables = [("PYTHONPATH", python_path), ("OURS", "key"), ("GONE", "not yet")];
     let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
     variables.chain([("PATH".into(), path)]).collect()
@@ -115,4 +115,10 @@ pub(super) fn failure(outcome: &RunOutcome) -> (FailureKind, String) {
 
 pub(super) async fn within<T>(seconds: u64, what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(seconds), what).await.expect("in time")
+}
+
+/// Where this machine's Python is found.
+#[expect(clippy::disallowed_methods, reason = "a test has no configuration that could have read it")]
+pub(super) fn path_of_this_test() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap()
 }

@@ -62,7 +62,7 @@ async fn a_module_in_a_workspace_is_never_imported() {
 #[tokio::test]
 async fn the_bridge_ends_with_the_pool() {
     // A python3 whose pid we know: it writes its own before it becomes the real one.
-    let path = std::env::var_os("PATH").unwrap();
+    let path = super::fixture::path_of_this_test();
     let real =
         std::env::split_paths(&path).map(|dir| dir.join("python3")).find(|path| path.exists()).unwrap();
     let dir = tempfile::tempdir().unwrap();
