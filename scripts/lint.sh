@@ -4,7 +4,8 @@ set -euo pipefail
 . "$(dirname "$0")/tools.sh"
 
 step scripts/style.sh
-RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --workspace --all-features --no-deps --document-private-items --locked
+# Read with the private items, by those who work on it.
+RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" step cargo doc --quiet --workspace --all-features --no-deps --document-private-items --locked
 if tool deny 0.20.2; then
     step cargo deny --log-level error check licenses bans sources
 else

@@ -15,7 +15,7 @@ pub struct OpenFile {
     pub path: String,
     /// Bytes, when it was opened.
     pub size: u64,
-    /// Its [`tag`].
+    /// Changes with each change of the content.
     pub tag: String,
     file: Arc<File>,
 }

@@ -1,6 +1,6 @@
 //! The HTTP API.
 //!
-//! [`router`] is all of it as one service and [`serve`] puts that on a socket. A request goes through request id and
+//! [`router()`] is all of it as one service and [`serve()`] puts that on a socket. A request goes through request id and
 //! log ([`request_id`]), CORS and token ([`auth`]); handlers answer with their own JSON or with a [`Problem`]. The
 //! handler of a synchronous run owns the run's handle: when the client leaves, hyper drops the handler, which drops
 //! the handle, which cancels the run.
