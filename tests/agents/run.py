@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,20 +39,32 @@ class Mock:
     """The mock model, and before it a proxy that keeps every request as it came."""
 
     def __init__(self, folder: Path):
-        node, modules = install.node_bin(), install.package("@copilotkit/aimock", "aimock")
-        mock_port, self.port = free_port(), free_port()
+        self.node = install.node_bin() / "node"
+        self.program = install.package("@copilotkit/aimock", "aimock") / "@copilotkit" / "aimock" / "dist" / "cli.js"
         self.wire = Wire(folder / "requests.jsonl")
         self.wire.log.touch()
-        self.log = (folder / "mock.log").open("wb")
-        program = modules / "@copilotkit" / "aimock" / "dist" / "cli.js"
-        self.processes = [
-            self._start([str(node / "node"), str(program), "-p", str(mock_port), "-f", str(HERE / "mock" / "fixtures.json")]),
-            self._start([sys.executable, str(HERE / "mock" / "rawproxy.py"), str(self.port), str(mock_port), str(self.wire.log)]),
-        ]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "mock.log"
+        # A port that was free a moment ago may be taken by now: then it is started once more, on others.
+        if not any(self._start() for _ in range(3)):
+            sys.exit(f"the mock model did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
 
-    def _start(self, argv: list[str]) -> subprocess.Popen:
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+    def _start(self) -> bool:
+        mock, proxy = free_port(), free_port()
+        commands = ([self.node, self.program, "-p", mock, "-f", HERE / "mock" / "fixtures.json"],
+                    [sys.executable, HERE / "mock" / "rawproxy.py", proxy, mock, self.wire.log])
+        with self.log.open("ab") as log:
+            self.processes = [subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
+                                               stderr=subprocess.STDOUT) for command in commands]
+        self.address = f"http://127.0.0.1:{proxy}"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and all(process.poll() is None for process in self.processes):
+            try:
+                with urllib.request.urlopen(f"{self.address}/__aimock/journal", timeout=5):
+                    return True
+            except OSError:
+                time.sleep(0.1)
+        self.stop()
+        return False
 
     def stop(self) -> None:
         for process in self.processes:
