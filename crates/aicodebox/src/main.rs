@@ -1,8 +1,10 @@
 //! Puts any AI coding agent CLI on the network: see the README.
 
 mod adapter_command;
+mod callback;
 mod command;
 mod config;
+mod fetch;
 mod health_check;
 mod logging;
 mod serve;

@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr, process::ExitCode};
 
+use aicodebox_engine::engine::Engine;
+use secrecy::SecretString;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -10,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
+    callback::{self, Callbacks},
     config::{Access, ApiConfig, Config, Environment, Foreground},
+    fetch::Fetcher,
     setup::{self, SetupError},
     surface::http::{self, Api},
 };
@@ -53,8 +57,9 @@ pub(crate) async fn serve(
         warn!(address = %api_config.listen, "whoever reaches this address can run commands: there is no token");
     }
     let workspaces = setup::workspaces(&config.workspace)?;
+    let store = setup::run_store(&config).await?;
     let listener = listen(api_config.listen).await?;
-    let (engine, scratch) = setup::engine(&config, &environment).await?;
+    let (engine, scratch) = setup::engine(&config, &environment, store).await?;
     if engine.adapter().models.is_empty() && config.models.is_empty() {
         return Err(ServeError::NoModels(engine.adapter().name.clone()));
     }
@@ -63,15 +68,10 @@ pub(crate) async fn serve(
     if let Err(error) = engine.program() {
         warn!("no run can start yet: {error}");
     }
-    let api = Api::new(
-        engine.clone(),
-        workspaces,
-        scratch,
-        config.state_dir,
-        config.allow_extra_args,
-        api_config.max_body,
-    );
+    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
+    let api = Api::new(engine.clone(), workspaces, scratch, &config, api_config.max_body, fetcher.clone());
     let stop = CancellationToken::new();
+    let calling = call_back(&engine, fetcher.zip(config.callback_secret), stop.clone());
     let app = http::router(api, &api_config);
     info!(adapter = engine.adapter().name, address = %address(&listener, &api_config), "listening");
 
@@ -89,9 +89,16 @@ pub(crate) async fn serve(
         }
         stop.cancel();
     };
-    tokio::join!(serving, ending);
+    tokio::join!(serving, calling, ending);
     info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sends records to those who asked for that, if there is a key to sign them with.
+async fn call_back(engine: &Engine, with: Option<(Fetcher, SecretString)>, stop: CancellationToken) {
+    if let Some((fetcher, secret)) = with {
+        Callbacks::new(engine.clone(), fetcher, secret, callback::SCHEDULE).serve(stop).await;
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

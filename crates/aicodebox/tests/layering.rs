@@ -10,12 +10,14 @@ use source::{Layers, read_sources, upward_names};
 const LAYERS: Layers = &[
     ("main", &["command"]),
     ("command", &["adapter_command", "config", "health_check", "logging", "serve", "setup", "surface"]),
-    ("serve", &["config", "setup", "surface"]),
+    ("serve", &["callback", "config", "fetch", "setup", "surface"]),
     ("setup", &["config"]),
     ("adapter_command", &["config"]),
     ("health_check", &["config"]),
     ("logging", &["config"]),
-    ("surface", &["config"]),
+    ("callback", &["fetch", "surface"]),
+    ("surface", &["config", "fetch"]),
+    ("fetch", &[]),
     ("config", &[]),
 ];
 

@@ -20,6 +20,8 @@ pub(crate) struct ApiConfig {
     /// Largest request body, in bytes.
     pub(crate) max_body: usize,
     pub(crate) cors: Cors,
+    /// Whether `/metrics` is for everybody.
+    pub(crate) metrics_public: bool,
 }
 
 /// Who may call.
@@ -84,6 +86,7 @@ impl ApiConfig {
             access: token.map_or(Access::Open, Access::Token),
             max_body: usize::try_from(reader.size(&API_MAX_BODY)).unwrap_or(usize::MAX),
             cors: Cors::read(reader),
+            metrics_public: reader.boolean(&API_METRICS_PUBLIC),
         })
     }
 }

@@ -1,7 +1,12 @@
 //! The surfaces: each takes requests in its own way and gives them to the engine.
 
 pub(crate) mod http;
+mod records;
 mod run_answer;
 mod run_event;
+mod run_record;
+mod sse;
 pub(crate) mod terminal;
 mod wire;
+
+pub(crate) use run_record::RunRecordAnswer;

@@ -40,7 +40,7 @@ fn denied(detail: &str) -> Response {
 }
 
 /// What follows the scheme `Bearer`, in whatever case that is written.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let (scheme, rest) = value.split_at_checked(6)?;
     let token = rest.trim_ascii();

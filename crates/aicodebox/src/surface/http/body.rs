@@ -24,11 +24,19 @@ pub(crate) async fn json<T: DeserializeOwned>(
     body: Body,
     limit: usize,
 ) -> Result<T, Problem> {
+    parse(&read_json(headers, body, limit).await?)
+}
+
+/// The same, not yet parsed.
+///
+/// # Errors
+/// 415 and 413, as [`json`].
+pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     if !is_json(headers) {
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    parse(&read(headers, body, limit).await?)
+    read(headers, body, limit).await
 }
 
 async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes, Problem> {
@@ -62,7 +70,11 @@ async fn discard(mut body: Body) {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// Reads what [`read_json`] gave.
+///
+/// # Errors
+/// 400 and 422, as [`json`].
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Else an array would be read as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::unprocessable("body", "expected an object"));

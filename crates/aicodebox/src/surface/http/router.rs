@@ -4,31 +4,25 @@ use axum::{
     Router,
     http::{HeaderName, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
-    routing::{delete, get, post},
 };
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, auth::Token, health, request_id, run, status};
+use super::{Api, Problem, auth, auth::Token, request_id, routes};
 use crate::config::{Access, ApiConfig, Cors};
 
 /// The whole API.
 pub(crate) fn router(api: Api, config: &ApiConfig) -> Router {
-    let mut guarded = Router::new()
-        .route("/run", post(run::start))
-        .route("/run/result", get(run::result))
-        .route("/run/{id}", delete(run::cancel))
-        .route("/status", get(status::show))
-        .fallback(unknown_path);
+    let (mut guarded, mut open) = (routes::guarded(), routes::open());
+    if config.metrics_public {
+        open = open.merge(routes::measured());
+    } else {
+        guarded = guarded.merge(routes::measured());
+    }
+    let mut guarded = Router::from(guarded).fallback(unknown_path);
     if let Access::Token(token) = &config.access {
         guarded = guarded.layer(from_fn_with_state(Token::new(token), auth::require));
     }
-    let mut all = Router::new()
-        .route("/healthz", get(health::health))
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .merge(guarded)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(api);
+    let mut all = Router::from(open).merge(guarded).method_not_allowed_fallback(wrong_method).with_state(api);
     if let Some(cors) = cors(&config.cors) {
         all = all.layer(cors);
     }
