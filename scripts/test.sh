@@ -12,4 +12,5 @@ if tool nextest 0.9.148; then
 else
     step cargo test --workspace --all-targets --all-features --locked
 fi
+step python3 tests/clients/run.py --quick
 step cargo test --quiet --doc --workspace --all-features --locked
