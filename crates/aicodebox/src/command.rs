@@ -44,6 +44,8 @@ enum Command {
     Adapter(AdapterCommand),
     /// Print the configuration that holds, secrets masked
     Config(ConfigArgs),
+    /// Offer the agent as MCP tools on standard input and output
+    Mcp,
     /// Ask the server of this box whether it is well
     Healthcheck,
 }
@@ -86,7 +88,7 @@ impl CommandError {
                 SetupError::Launcher(_) => ExitCode::FAILURE,
             },
             Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
-            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_))
+            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_) | ServeError::Stdio(_))
             | Self::Adapter(_)
             | Self::Io(_) => ExitCode::FAILURE,
         }
@@ -109,6 +111,7 @@ impl Cli {
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
             Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
+            Command::Mcp => mcp(&environment),
             Command::Healthcheck => health_check(&environment),
         }
     }
@@ -118,6 +121,16 @@ fn serve(environment: Environment) -> Result<ExitCode, CommandError> {
     let (config, foreground) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
     Ok(Runtime::new()?.block_on(serve::serve(config, foreground, environment))?)
+}
+
+fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
+    let config = Config::from_env(environment)?;
+    logging::start(&config.logging, "warn");
+    let runtime = Runtime::new()?;
+    let served = runtime.block_on(serve::serve_stdio(&config, environment));
+    // A thread may still wait for input that does not come; nobody waits for that thread.
+    runtime.shutdown_background();
+    Ok(served?)
 }
 
 fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
@@ -181,7 +194,7 @@ fn show_config(environment: &Environment) -> Result<ExitCode, CommandError> {
 }
 
 fn health_check(environment: &Environment) -> Result<ExitCode, CommandError> {
-    let address = config::local_api(environment)?;
+    let address = config::local_port(environment)?;
     match health_check::ask(address) {
         Ok((answer, well)) => {
             print(answer)?;

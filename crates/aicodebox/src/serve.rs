@@ -1,7 +1,8 @@
-//! `aicodebox serve`: builds the engine, starts the surface of the environment, and ends both in order.
+//! `aicodebox serve` and `aicodebox mcp`: build the engine, start a surface, and end both in order.
 
-use std::{io, net::SocketAddr, process::ExitCode};
+use std::{io, net::SocketAddr, process::ExitCode, sync::Arc};
 
+use rmcp::service::ServerInitializeError;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -10,9 +11,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    config::{Access, ApiConfig, Config, Environment, Foreground},
+    config::{Config, Environment, Foreground, McpConfig},
     setup::{self, SetupError},
-    surface::http::{self, Api},
+    surface::{
+        http::{self, Api},
+        mcp,
+    },
 };
 
 /// Why there is nothing served.
@@ -30,6 +34,8 @@ pub(crate) enum ServeError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("signals cannot be taken: {0}")]
     Signals(io::Error),
+    #[error("no MCP client is at the other end: {0}")]
+    Stdio(Box<ServerInitializeError>),
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -42,20 +48,21 @@ pub(crate) async fn serve(
     environment: Environment,
 ) -> Result<ExitCode, ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Signals)?;
-    let Foreground::Api(api_config) = foreground;
     for warning in environment.warnings() {
         warn!("{warning}");
     }
     if !config.adapter_chosen {
         warn!("AICODEBOX_ADAPTER is not set: the demo agent answers, which asks no model");
     }
-    if matches!(api_config.access, Access::Open) && !api_config.listen.ip().is_loopback() {
-        warn!(address = %api_config.listen, "whoever reaches this address can run commands: there is no token");
+    let address = foreground.listen();
+    if foreground.open() && !address.ip().is_loopback() {
+        warn!(%address, "whoever reaches this address can run commands: there is no token");
     }
-    let workspaces = setup::workspaces(&config.workspace)?;
-    let listener = listen(api_config.listen).await?;
+    let workspaces = Arc::new(setup::workspaces(&config.workspace)?);
+    let listener = listen(address).await?;
     let (engine, scratch) = setup::engine(&config, &environment).await?;
-    if engine.adapter().models.is_empty() && config.models.is_empty() {
+    let offers_models = matches!(foreground, Foreground::Api(..));
+    if offers_models && engine.adapter().models.is_empty() && config.models.is_empty() {
         return Err(ServeError::NoModels(engine.adapter().name.clone()));
     }
     // What the environment holds of secrets is in its place now.
@@ -63,17 +70,25 @@ pub(crate) async fn serve(
     if let Err(error) = engine.program() {
         warn!("no run can start yet: {error}");
     }
-    let api = Api::new(
-        engine.clone(),
-        workspaces,
-        scratch,
-        config.state_dir,
-        config.allow_extra_args,
-        api_config.max_body,
-    );
     let stop = CancellationToken::new();
-    let app = http::router(api, &api_config);
-    info!(adapter = engine.adapter().name, address = %address(&listener, &api_config), "listening");
+    let handler = mcp::Handler::new(engine.clone(), workspaces.clone());
+    let mcp = |config: &McpConfig, paths: &[&str]| mcp::router(handler, config, paths, stop.clone());
+    let max_body = match &foreground {
+        Foreground::Api(api, _) => api.max_body,
+        Foreground::Mcp(_, mcp) => mcp.max_body,
+    };
+    let api =
+        Api::new(engine.clone(), workspaces, scratch, config.state_dir, config.allow_extra_args, max_body);
+    let app = match &foreground {
+        Foreground::Api(config, None) => http::router(api, config, None),
+        Foreground::Api(config, Some(beside)) => {
+            http::router(api, config, Some(mcp(beside, &["/mcp", "/mcp/"])))
+        }
+        Foreground::Mcp(_, config) => http::alone(api, mcp(config, &["/", "/mcp", "/mcp/"])),
+    };
+    // The real address, also when any port was asked for.
+    let address = listener.local_addr().unwrap_or(address);
+    info!(adapter = engine.adapter().name, %address, "listening");
 
     let serving = http::serve(listener, app, stop.clone());
     let ending = async {
@@ -98,9 +113,27 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
-/// The real address, also when any port was asked for.
-fn address(listener: &TcpListener, config: &ApiConfig) -> SocketAddr {
-    listener.local_addr().unwrap_or(config.listen)
+/// Serves the client at the other end of standard input and output until that leaves, or SIGTERM or SIGINT. Runs are
+/// kept in memory.
+///
+/// # Errors
+/// When it cannot begin.
+pub(crate) async fn serve_stdio(config: &Config, environment: &Environment) -> Result<ExitCode, ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Signals)?;
+    let workspaces = Arc::new(setup::workspaces(&config.workspace)?);
+    let (engine, _scratch) = setup::engine(config, environment).await?;
+    let stop = CancellationToken::new();
+    let serving = mcp::serve_stdio(mcp::Handler::new(engine.clone(), workspaces), stop.clone());
+    let mut serving = std::pin::pin!(serving);
+    let served = tokio::select! {
+        served = &mut serving => served,
+        _ = signals.next() => {
+            stop.cancel();
+            serving.await
+        }
+    };
+    engine.shutdown().await;
+    served.map(|()| ExitCode::SUCCESS).map_err(ServeError::Stdio)
 }
 
 /// The signals that end a server.

@@ -4,6 +4,7 @@
 //! what `serve` serves, so that `run` in a box does not stumble over the API's token.
 
 mod environment;
+mod mcp;
 mod modes;
 pub(crate) mod parse;
 mod reader;
@@ -12,7 +13,8 @@ mod table;
 mod variable;
 
 pub(crate) use environment::Environment;
-pub(crate) use modes::{Access, ApiConfig, Cors, Foreground, check, for_serving, local_api};
+pub(crate) use mcp::{McpConfig, Names};
+pub(crate) use modes::{Access, ApiConfig, Cors, Foreground, check, for_serving, local_port};
 pub(crate) use reader::ConfigError;
 use reader::Reader;
 pub(crate) use settings::{Config, LogFormat, Logging};

@@ -4,7 +4,7 @@ use aicodebox_engine::{
     engine::Engine,
     run::{RunId, Workspace},
     store::RunRecord,
-    workspace::{Scratch, Workspaces},
+    workspace::{Files, Scratch, Workspaces},
 };
 use axum::http::StatusCode;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -20,7 +20,7 @@ pub(crate) struct Api(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    workspaces: Workspaces,
+    workspaces: Arc<Workspaces>,
     scratch: Scratch,
     state_dir: PathBuf,
     allow_extra_args: bool,
@@ -30,7 +30,7 @@ struct Inner {
 impl Api {
     pub(crate) fn new(
         engine: Engine,
-        workspaces: Workspaces,
+        workspaces: Arc<Workspaces>,
         scratch: Scratch,
         state_dir: PathBuf,
         allow_extra_args: bool,
@@ -49,6 +49,10 @@ impl Api {
 
     pub(crate) fn allow_extra_args(&self) -> bool {
         self.0.allow_extra_args
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        self.0.workspaces.files()
     }
 
     pub(crate) fn root_workspace(&self) -> Workspace {

@@ -8,8 +8,11 @@
 mod api;
 mod auth;
 mod body;
+mod conditions;
+mod files;
 mod health;
 mod problem;
+mod range;
 mod request_id;
 mod router;
 mod run;
@@ -19,5 +22,5 @@ mod status;
 
 pub(crate) use api::Api;
 use problem::Problem;
-pub(crate) use router::router;
+pub(crate) use router::{alone, router};
 pub(crate) use server::serve;

@@ -8,31 +8,51 @@ use axum::{
 };
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, auth::Token, health, request_id, run, status};
-use crate::config::{Access, ApiConfig, Cors};
+use super::{Api, Problem, auth, files, health, request_id, run, status};
+use crate::{
+    config::{Access, ApiConfig, Cors},
+    surface::token::Token,
+};
 
-/// The whole API.
-pub(crate) fn router(api: Api, config: &ApiConfig) -> Router {
+/// The whole API, and MCP beside it, which has rules of its own for who may call.
+pub(crate) fn router(api: Api, config: &ApiConfig, mcp: Option<Router>) -> Router {
     let mut guarded = Router::new()
         .route("/run", post(run::start))
         .route("/run/result", get(run::result))
         .route("/run/{id}", delete(run::cancel))
         .route("/status", get(status::show))
+        .route("/files", get(files::root))
+        .route("/files/", get(files::root))
+        .route("/files/{*path}", get(files::get).put(files::put).delete(files::delete))
         .fallback(unknown_path);
     if let Access::Token(token) = &config.access {
         guarded = guarded.layer(from_fn_with_state(Token::new(token), auth::require));
     }
-    let mut all = Router::new()
-        .route("/healthz", get(health::health))
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .merge(guarded)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(api);
+    let mut all = probes().merge(guarded).method_not_allowed_fallback(wrong_method).with_state(api);
     if let Some(cors) = cors(&config.cors) {
         all = all.layer(cors);
     }
+    if let Some(mcp) = mcp {
+        all = all.merge(mcp);
+    }
     all.layer(from_fn(request_id::follow))
+}
+
+/// Another surface on a port of its own, with the probes.
+pub(crate) fn alone(api: Api, surface: Router) -> Router {
+    probes()
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(api)
+        .merge(surface)
+        .layer(from_fn(request_id::follow))
+}
+
+fn probes() -> Router<Api> {
+    Router::new()
+        .route("/healthz", get(health::health))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
 }
 
 async fn unknown_path() -> Problem {
