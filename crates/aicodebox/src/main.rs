@@ -3,6 +3,7 @@
 mod adapter_command;
 mod command;
 mod config;
+mod fetch;
 mod health_check;
 mod logging;
 mod serve;

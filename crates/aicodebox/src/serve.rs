@@ -11,8 +11,12 @@ use tracing::{info, warn};
 
 use crate::{
     config::{Access, ApiConfig, Config, Environment, Foreground},
+    fetch::Fetcher,
     setup::{self, SetupError},
-    surface::http::{self, Api},
+    surface::{
+        http::{self, Api},
+        openai::{self, Chats, Models},
+    },
 };
 
 /// Why there is nothing served.
@@ -72,7 +76,9 @@ pub(crate) async fn serve(
         api_config.max_body,
     );
     let stop = CancellationToken::new();
-    let app = http::router(api, &api_config);
+    let models = Models::new(engine.adapter(), &config.models, api_config.strict_models);
+    let chats = Chats::new(api.clone(), models, Fetcher::new(Vec::new()), api_config.chat_workspace);
+    let app = http::router(api, &api_config, openai::routes(chats, &api_config.access));
     info!(adapter = engine.adapter().name, address = %address(&listener, &api_config), "listening");
 
     let serving = http::serve(listener, app, stop.clone());

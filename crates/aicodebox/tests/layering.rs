@@ -9,13 +9,17 @@ use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
     ("main", &["command"]),
-    ("command", &["adapter_command", "config", "health_check", "logging", "serve", "setup", "surface"]),
-    ("serve", &["config", "setup", "surface"]),
+    (
+        "command",
+        &["adapter_command", "config", "fetch", "health_check", "logging", "serve", "setup", "surface"],
+    ),
+    ("serve", &["config", "fetch", "setup", "surface"]),
     ("setup", &["config"]),
     ("adapter_command", &["config"]),
     ("health_check", &["config"]),
     ("logging", &["config"]),
-    ("surface", &["config"]),
+    ("surface", &["fetch", "config"]),
+    ("fetch", &[]),
     ("config", &[]),
 ];
 

@@ -274,7 +274,7 @@ pub struct Capabilities {
 }
 
 /// What users and surfaces may know of an adapter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterInfo {
     /// Name; also the `backend` of provider records.
     pub name: String,

@@ -12,7 +12,7 @@ mod table;
 mod variable;
 
 pub(crate) use environment::Environment;
-pub(crate) use modes::{Access, ApiConfig, Cors, Foreground, check, for_serving, local_api};
+pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, check, for_serving, local_api};
 pub(crate) use reader::ConfigError;
 use reader::Reader;
 pub(crate) use settings::{Config, LogFormat, Logging};

@@ -20,6 +20,19 @@ pub(crate) struct ApiConfig {
     /// Largest request body, in bytes.
     pub(crate) max_body: usize,
     pub(crate) cors: Cors,
+    /// Whether chats may only name models that are offered.
+    pub(crate) strict_models: bool,
+    /// Where a chat works that names no workspace.
+    pub(crate) chat_workspace: ChatWorkspace,
+}
+
+/// Where a chat works that names no workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChatWorkspace {
+    /// In the root.
+    Root,
+    /// In a temporary one of its own.
+    Ephemeral,
 }
 
 /// Who may call.
@@ -79,11 +92,14 @@ impl ApiConfig {
                 ),
             );
         }
+        let chat_workspaces = [("root", ChatWorkspace::Root), ("ephemeral", ChatWorkspace::Ephemeral)];
         Some(Self {
             listen: SocketAddr::new(host?, reader.port(&API_PORT)),
             access: token.map_or(Access::Open, Access::Token),
             max_body: usize::try_from(reader.size(&API_MAX_BODY)).unwrap_or(usize::MAX),
             cors: Cors::read(reader),
+            strict_models: reader.boolean(&API_STRICT_MODELS),
+            chat_workspace: reader.word(&API_CHAT_WORKSPACE, &chat_workspaces).unwrap_or(ChatWorkspace::Root),
         })
     }
 }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use aicodebox_engine::{
     run::{Capture, RunEvent, RunId, RunOutcome, RunStatus, Tokens},
-    store::EventLog,
+    store::{EventLog, LoggedEvent},
 };
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
@@ -98,7 +98,7 @@ struct SchemaPart<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AttemptPart<'a> {
+pub(crate) struct AttemptPart<'a> {
     index: usize,
     usage: Option<&'a Value>,
     exit_code: i32,
@@ -114,12 +114,26 @@ struct ErrorPart<'a> {
 /// One record of the provider: its JSON untouched, or the raw line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     sequence: u64,
     attempt: u32,
     backend: &'a str,
     event_type: String,
     event: Box<RawValue>,
+}
+
+impl<'a> Record<'a> {
+    /// The record of a logged event; `None` when that is none.
+    pub(crate) fn of(logged: &LoggedEvent, backend: &'a str) -> Option<Self> {
+        let RunEvent::Native(record) = &logged.event else { return None };
+        Some(Self {
+            sequence: logged.native_sequence,
+            attempt: logged.attempt,
+            backend,
+            event_type: record.event_type.clone(),
+            event: run_event::raw(&record.line, record.json),
+        })
+    }
 }
 
 impl<'a> RunAnswer<'a> {
@@ -182,18 +196,12 @@ impl<'a> Verbose<'a> {
 
 impl<'a> SchemaPart<'a> {
     fn new(outcome: &'a RunOutcome) -> Self {
-        let attempts = outcome.attempts.iter().enumerate().map(|(index, attempt)| AttemptPart {
-            index,
-            usage: attempt.usage.as_ref().map(|usage| &usage.native),
-            exit_code: attempt.exit_code,
-            parse_error: attempt.parse_error.as_deref(),
-        });
         let last = outcome.attempts.last().and_then(|attempt| attempt.parse_error.as_deref());
         Self {
             json: outcome.parsed.as_ref(),
             parse_error: last.filter(|_| outcome.parsed.is_none()),
             json_retries: outcome.attempts.len().checked_sub(1).filter(|retries| *retries > 0),
-            attempts: attempts.collect(),
+            attempts: attempts(outcome),
         }
     }
 }
@@ -206,19 +214,18 @@ impl From<Tokens> for TokensPart {
 }
 
 fn records<'a>(log: &EventLog, backend: &'a str) -> Vec<Record<'a>> {
-    log.after(0, usize::MAX)
-        .into_iter()
-        .filter_map(|logged| {
-            let RunEvent::Native(record) = logged.event else { return None };
-            Some(Record {
-                sequence: logged.native_sequence,
-                attempt: logged.attempt,
-                backend,
-                event: run_event::raw(&record.line, record.json),
-                event_type: record.event_type,
-            })
-        })
-        .collect()
+    log.after(0, usize::MAX).iter().filter_map(|logged| Record::of(logged, backend)).collect()
+}
+
+/// The attempts of a run whose answer was checked.
+pub(crate) fn attempts(outcome: &RunOutcome) -> Vec<AttemptPart<'_>> {
+    let attempts = outcome.attempts.iter().enumerate().map(|(index, attempt)| AttemptPart {
+        index,
+        usage: attempt.usage.as_ref().map(|usage| &usage.native),
+        exit_code: attempt.exit_code,
+        parse_error: attempt.parse_error.as_deref(),
+    });
+    attempts.collect()
 }
 
 /// A path as JSON text; what is not UTF-8 in it is replaced.

@@ -10,6 +10,7 @@ mod disconnect;
 mod errors;
 mod harness;
 mod health;
+mod openai;
 mod process;
 mod python;
 mod run;

@@ -51,6 +51,10 @@ impl Api {
         self.0.allow_extra_args
     }
 
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
+
     pub(crate) fn root_workspace(&self) -> Workspace {
         self.0.workspaces.root()
     }

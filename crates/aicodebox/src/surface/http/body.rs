@@ -24,11 +24,19 @@ pub(crate) async fn json<T: DeserializeOwned>(
     body: Body,
     limit: usize,
 ) -> Result<T, Problem> {
+    parse(&read_json(headers, body, limit).await?)
+}
+
+/// The bytes of a body that is declared as JSON, at most `limit` of them.
+///
+/// # Errors
+/// 415 when it is declared as something else, 413 when it is too long.
+pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     if !is_json(headers) {
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    parse(&read(headers, body, limit).await?)
+    read(headers, body, limit).await
 }
 
 async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes, Problem> {

@@ -18,6 +18,7 @@ mod server;
 mod status;
 
 pub(crate) use api::Api;
-use problem::Problem;
+pub(crate) use body::read_json;
+pub(crate) use problem::Problem;
 pub(crate) use router::router;
 pub(crate) use server::serve;

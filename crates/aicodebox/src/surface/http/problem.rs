@@ -73,6 +73,16 @@ impl Problem {
         Some(Self { retry_after: failure.retry_after.or(usual), ..problem })
     }
 
+    /// The status of the answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What is wrong, for people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// When another try makes sense; told in whole seconds, rounded up.
     pub(crate) fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }

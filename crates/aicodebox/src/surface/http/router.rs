@@ -6,13 +6,16 @@ use axum::{
     middleware::{from_fn, from_fn_with_state},
     routing::{delete, get, post},
 };
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, auth::Token, health, request_id, run, status};
-use crate::config::{Access, ApiConfig, Cors};
+use super::{Api, Problem, auth, health, request_id, run, status};
+use crate::{
+    config::{Access, ApiConfig, Cors},
+    surface::token::Token,
+};
 
-/// The whole API.
-pub(crate) fn router(api: Api, config: &ApiConfig) -> Router {
+/// The whole API; `beside` = routes that look after access and errors themselves.
+pub(crate) fn router(api: Api, config: &ApiConfig, beside: Router) -> Router {
     let mut guarded = Router::new()
         .route("/run", post(run::start))
         .route("/run/result", get(run::result))
@@ -28,7 +31,8 @@ pub(crate) fn router(api: Api, config: &ApiConfig) -> Router {
         .route("/readyz", get(health::ready))
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(api);
+        .with_state(api)
+        .merge(beside);
     if let Some(cors) = cors(&config.cors) {
         all = all.layer(cors);
     }
@@ -54,14 +58,15 @@ fn cors(config: &Cors) -> Option<CorsLayer> {
         CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
-            .allow_headers([
-                header::AUTHORIZATION,
-                header::CONTENT_TYPE,
+            // SDKs send dozens of their own, and name them in the preflight; none of them gives a page more than the
+            // allowed origin already has.
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([
                 request_id::X_REQUEST_ID,
-                HeaderName::from_static("idempotency-key"),
-                HeaderName::from_static("last-event-id"),
+                header::RETRY_AFTER,
+                HeaderName::from_static("x-aicodebox-run-id"),
+                HeaderName::from_static("x-aicodebox-ignored"),
             ])
-            .expose_headers([request_id::X_REQUEST_ID, header::RETRY_AFTER])
             .max_age(Duration::from_secs(3_600)),
     )
 }

@@ -1,0 +1,251 @@
+use std::{borrow::Cow, time::Duration};
+
+use aicodebox_engine::{
+    adapter::AdapterInfo,
+    run::{AgentFault, Failure, FailureKind, RunOutcome},
+};
+use axum::{
+    Json,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use crate::surface::http::Problem;
+
+/// How much of an agent's stderr an error quotes.
+const STDERR_QUOTE: usize = 4 << 10;
+
+/// When to try again, where nobody said.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// An error as clients of OpenAI read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    code: Option<&'static str>,
+    message: String,
+    /// The part of the request that is at fault.
+    param: Option<Cow<'static, str>>,
+    retry_after: Option<Duration>,
+}
+
+/// The object under `error`.
+#[derive(Serialize)]
+pub(crate) struct ErrorObject<'a> {
+    message: &'a str,
+    r#type: &'static str,
+    param: Option<&'a str>,
+    code: Option<&'static str>,
+}
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem.status(), None, problem.detail())
+    }
+}
+
+/// The body: the error, and its text once more where clients of the original look for it.
+#[derive(Serialize)]
+struct Document<'a> {
+    error: ErrorObject<'a>,
+    detail: &'a str,
+}
+
+impl ApiError {
+    /// An error with the type that its status usually has.
+    pub(crate) fn new(status: StatusCode, code: Option<&'static str>, message: impl Into<String>) -> Self {
+        let kind = match status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let again = status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
+        let retry_after = again.then_some(RETRY_AFTER);
+        Self { status, kind, code, message: message.into(), param: None, retry_after }
+    }
+
+    /// 400: the part of the request named `param` cannot be accepted.
+    pub(crate) fn invalid(param: impl Into<Cow<'static, str>>, detail: impl std::fmt::Display) -> Self {
+        let param = param.into();
+        let message = format!("{param}: {detail}");
+        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, None, message) }
+    }
+
+    /// 400: we know this part, and cannot do it.
+    pub(crate) fn unsupported(param: &'static str, detail: &str) -> Self {
+        Self { code: Some("unsupported_parameter"), ..Self::invalid(param, detail) }
+    }
+
+    /// The same, naming the part of the request that is at fault.
+    pub(crate) fn at(self, param: &'static str) -> Self {
+        Self { param: Some(param.into()), ..self }
+    }
+
+    /// 404 for a model.
+    pub(crate) fn no_such_model(model: &str) -> Self {
+        let message = format!("the model '{model}' does not exist; GET /v1/models lists those that do");
+        Self {
+            param: Some("model".into()),
+            ..Self::new(StatusCode::NOT_FOUND, Some("model_not_found"), message)
+        }
+    }
+
+    /// A failure before the run had an outcome.
+    pub(crate) fn of(failure: &Failure) -> Self {
+        let (status, code) = on_the_wire(&failure.kind);
+        let param = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = &failure.kind {
+            Some(param(field))
+        } else {
+            None
+        };
+        let message = match &param {
+            Some(param) => format!("{param}: {}", failure.message),
+            None => failure.message.clone(),
+        };
+        let error = Self::new(status, code, message);
+        Self { param, retry_after: failure.retry_after.or(error.retry_after), ..error }
+    }
+
+    /// The failure of a run of this agent; `None` when it went well. A crash is told with exit code and the end of
+    /// stderr, a fault that the agent's file knows about with what to do.
+    pub(crate) fn of_outcome(outcome: &RunOutcome, agent: &AdapterInfo) -> Option<Self> {
+        let failure = outcome.failure()?;
+        let mut error = Self::of(failure);
+        if let FailureKind::Exit(_)
+        | FailureKind::Signal(_)
+        | FailureKind::NoFinalEvent
+        | FailureKind::Spawn { .. }
+        | FailureKind::Agent(AgentFault::Empty) = failure.kind
+        {
+            error.message =
+                format!("the agent failed (exit code {}): {}", outcome.exit_code, failure.message);
+            let stderr = outcome.exit.as_ref().map(|exit| exit.stderr.tail_text(STDERR_QUOTE));
+            if let Some(stderr) = stderr.as_deref().map(str::trim).filter(|text| !text.is_empty())
+                && !failure.message.contains(stderr)
+            {
+                error.message.push_str("\nIts stderr ends with:\n");
+                error.message.push_str(stderr);
+            }
+        }
+        if let FailureKind::Agent(fault) = failure.kind
+            && let Some(hint) = agent.hint(fault)
+        {
+            error.message = format!("{}; {hint}", error.message);
+        }
+        Some(error)
+    }
+
+    /// The object under `error`.
+    pub(crate) fn object(&self) -> ErrorObject<'_> {
+        ErrorObject {
+            message: &self.message,
+            r#type: self.kind,
+            param: self.param.as_deref(),
+            code: self.code,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let document = Document { error: self.object(), detail: &self.message };
+        let mut response = (self.status, Json(document)).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
+        response
+    }
+}
+
+/// What a failure is to a client of chat completions: status and code.
+fn on_the_wire(kind: &FailureKind) -> (StatusCode, Option<&'static str>) {
+    match kind {
+        FailureKind::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
+        FailureKind::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("too_long")),
+        // Chats wait for their workspace, so this is never seen; it would be worth another try.
+        FailureKind::Busy => (StatusCode::TOO_MANY_REQUESTS, Some("workspace_busy")),
+        FailureKind::QueueFull => (StatusCode::TOO_MANY_REQUESTS, Some("queue_full")),
+        FailureKind::Spawn { .. } => (StatusCode::INTERNAL_SERVER_ERROR, Some("agent_not_started")),
+        FailureKind::Deadline => (StatusCode::GATEWAY_TIMEOUT, Some("timeout")),
+        FailureKind::Idle => (StatusCode::GATEWAY_TIMEOUT, Some("idle_timeout")),
+        FailureKind::Cancelled => (StatusCode::CONFLICT, Some("run_cancelled")),
+        FailureKind::Shutdown => (StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down")),
+        FailureKind::Storage => (StatusCode::SERVICE_UNAVAILABLE, Some("storage")),
+        FailureKind::Budget => (StatusCode::PAYMENT_REQUIRED, Some("budget_exceeded")),
+        FailureKind::Stuck => (StatusCode::INTERNAL_SERVER_ERROR, Some("stuck")),
+        FailureKind::Signal(_) | FailureKind::Exit(_) | FailureKind::NoFinalEvent => {
+            (StatusCode::INTERNAL_SERVER_ERROR, Some("agent_failed"))
+        }
+        FailureKind::Schema => (StatusCode::UNPROCESSABLE_ENTITY, Some("answer_not_accepted")),
+        FailureKind::Agent(fault) => match fault {
+            AgentFault::Auth
+            | AgentFault::Permission
+            | AgentFault::Provider
+            | AgentFault::Network
+            | AgentFault::Config
+            | AgentFault::Internal
+            | AgentFault::SessionNotFound => (StatusCode::BAD_GATEWAY, Some(fault.name())),
+            AgentFault::RateLimit | AgentFault::Quota => (StatusCode::TOO_MANY_REQUESTS, Some(fault.name())),
+            AgentFault::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, Some(fault.name())),
+            AgentFault::Context => (StatusCode::BAD_REQUEST, Some("context_length_exceeded")),
+            AgentFault::ContentFilter => (StatusCode::BAD_REQUEST, Some("content_filter")),
+            AgentFault::BadRequest => (StatusCode::BAD_REQUEST, Some("bad_request")),
+            AgentFault::ModelNotFound => (StatusCode::NOT_FOUND, Some("model_not_found")),
+            AgentFault::Empty => (StatusCode::INTERNAL_SERVER_ERROR, Some("empty")),
+        },
+    }
+}
+
+/// The engine's name of a field in the words of this surface.
+fn param(field: &str) -> Cow<'static, str> {
+    match field {
+        "prompt" | "system_prompt" => "messages".into(),
+        "effort" => "reasoning_effort".into(),
+        "json_schema" => "response_format".into(),
+        "tools" => "x-aicodebox-tools-allowlist".into(),
+        "no_tools" => "x-aicodebox-no-tools".into(),
+        "append_system_prompt" => "x-aicodebox-append-system-prompt".into(),
+        "extra_args" => "x-aicodebox-extra-args".into(),
+        "resume" => "x-aicodebox-resume".into(),
+        other => other.to_owned().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provider_faults_have_their_statuses_and_codes() {
+        let expected = [
+            (AgentFault::Auth, 502, "auth"),
+            (AgentFault::RateLimit, 429, "rate_limit"),
+            (AgentFault::Quota, 429, "quota"),
+            (AgentFault::Overloaded, 503, "overloaded"),
+            (AgentFault::Context, 400, "context_length_exceeded"),
+            (AgentFault::ContentFilter, 400, "content_filter"),
+            (AgentFault::ModelNotFound, 404, "model_not_found"),
+            (AgentFault::SessionNotFound, 502, "session_not_found"),
+            (AgentFault::Empty, 500, "empty"),
+        ];
+        for (fault, status, code) in expected {
+            let error = ApiError::of(&Failure::new(FailureKind::Agent(fault), "x"));
+            assert_eq!((error.status.as_u16(), error.code), (status, Some(code)), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn who_may_try_again_is_told_when() {
+        let failure = Failure {
+            retry_after: Some(Duration::from_millis(1500)),
+            ..Failure::new(FailureKind::Agent(AgentFault::RateLimit), "slow down")
+        };
+        let response = ApiError::of(&failure).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let usual = ApiError::of(&Failure::new(FailureKind::QueueFull, "x")).into_response();
+        assert!(usual.headers().contains_key(header::RETRY_AFTER));
+    }
+}

@@ -1,0 +1,31 @@
+//! Chat completions and models, as clients of OpenAI know them.
+//!
+//! A body ([`request`]) and headers ([`headers`]) become one run ([`translate`]): the conversation one prompt
+//! ([`prompt`]), the client's tools a directive in the system text ([`tools`]) and a check of the answer
+//! ([`tool_check`]). The outcome becomes a completion ([`response`]), or a stream that reads the run's log while it is
+//! written ([`stream`], [`chunks`]). Whatever goes wrong is an [`error`] in OpenAI's shape, on every path below `/v1`.
+
+mod chats;
+mod chunks;
+mod error;
+mod headers;
+mod images;
+mod live;
+mod message;
+mod models;
+mod prompt;
+mod request;
+mod response;
+mod responses;
+mod router;
+mod stream;
+mod tool_check;
+mod tools;
+mod translate;
+
+#[cfg(test)]
+mod golden;
+
+pub(crate) use chats::Chats;
+pub(crate) use models::Models;
+pub(crate) use router::routes;

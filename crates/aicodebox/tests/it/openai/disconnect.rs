@@ -1,0 +1,75 @@
+//! A client of a chat that goes away (O9, O10).
+
+use serde_json::{Value, json};
+
+use super::support::{CHANNELS, Events, PATH, chat_with, says, with};
+use crate::harness::{Server, eventually, gone};
+
+const HANGS: &str = "echo $$ > agent; echo begun; sleep 300";
+
+#[test]
+fn a_stream_whose_client_left_is_cancelled() {
+    let server = Server::new().start();
+    let mut stream = Events::open(&server, &[("x-aicodebox-workspace", "w")], says(HANGS));
+    assert_eq!(stream.text(), "begun\n");
+    let agent = server.wait_for_file("w/agent").trim().parse().unwrap();
+    drop(stream);
+    gone(agent);
+    chat_with(&server, &[("x-aicodebox-workspace", "w")], says("echo next")).status(200);
+}
+
+#[test]
+fn also_before_its_first_word_and_in_every_other_mode() {
+    let server = Server::new().adapter(CHANNELS).start();
+    let silent = "echo $$ > agent; sleep 300";
+    let schema = json!({"response_format": {"type": "json_object"}});
+    let tools = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
+    for more in [json!({}), json!({"stream": true}), schema, tools] {
+        let _old = std::fs::remove_file(server.workspace().join("w/agent"));
+        let body = with(silent, more).to_string();
+        let client = server.open("POST", PATH, &[("x-aicodebox-workspace", "w")], Some(body));
+        let agent = server.wait_for_file("w/agent").trim().parse().unwrap();
+        drop(client);
+        gone(agent);
+        eventually("the workspace is free", || {
+            (server.get("/status").json()["busyWorkspaces"] == json!([])).then_some(())
+        });
+    }
+}
+
+#[test]
+fn also_while_it_waits_in_the_queue() {
+    let server = Server::new().env("AICODEBOX_MAX_CONCURRENT_RUNS", "1").start();
+    let running = Events::open(&server, &[], says(HANGS));
+    let client = server.open("POST", PATH, &[], Some(says("touch never").to_string()));
+    let runs = || server.get("/status").json()["runs"].as_array().map_or(0, Vec::len);
+    eventually("it waits", || (runs() == 2).then_some(()));
+    drop(client);
+    eventually("it is forgotten", || (runs() == 1).then_some(()));
+    drop(running);
+    chat_with(&server, &[], says("echo next")).status(200);
+    assert!(!server.workspace().join("never").exists());
+}
+
+#[test]
+fn a_detached_run_goes_on_and_can_be_fetched() {
+    let server = Server::new().start();
+    for stream in [false, true] {
+        let script = "echo half; while [ ! -e go ]; do sleep 0.01; done; echo whole";
+        let body = with(script, json!({"stream": stream})).to_string();
+        let client = server.open("POST", PATH, &[("x-aicodebox-detach", "1")], Some(body));
+        let id = eventually("it runs", || {
+            let status = server.get("/status").json();
+            status.pointer("/runs/0/runId").and_then(Value::as_str).map(str::to_owned)
+        });
+        drop(client);
+        eventually("the server has seen it", || {
+            server.log.text().contains("the client went away").then_some(())
+        });
+        std::fs::write(server.workspace().join("go"), "").unwrap();
+        let result = format!("/run/result?runId={id}");
+        eventually("it has completed", || (server.get(&result).text("/status") == "completed").then_some(()));
+        server.get(&result).field("/text", "half\nwhole");
+        std::fs::remove_file(server.workspace().join("go")).unwrap();
+    }
+}

@@ -1,0 +1,110 @@
+//! Whatever goes wrong has OpenAI's shape (M12, O12).
+
+use serde_json::json;
+
+use super::support::{PATH, chat, chat_with, error, says, with};
+use crate::harness::{EVENTS, Server};
+
+#[test]
+fn a_crash_names_exit_code_and_stderr() {
+    // M1: the original answered 200 with empty content.
+    let server = Server::new().start();
+    let error = error(chat(&server, says("echo oops >&2; exit 3")), 500);
+    assert_eq!(error["type"], "server_error");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("exit code 3") && message.contains("oops"), "{message}");
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_told_by_a_status() {
+    // M27: the original cut the connection of a stream.
+    let adapter = r#"
+schema = 1
+name = "missing"
+binary = "/nonexistent/agent"
+[models]
+list = ["small"]
+[run]
+argv = ["{model}"]
+stdin = "{prompt}"
+[output]
+format = "text"
+"#;
+    let server = Server::new().adapter(adapter).start();
+    for stream in [false, true] {
+        let error = error(chat(&server, with("x", json!({"stream": stream}))), 500);
+        assert_eq!(error["code"], "agent_not_started");
+    }
+}
+
+#[test]
+fn the_wrong_token_and_none_and_any_case_of_the_scheme() {
+    let server = Server::new().token("secret").start();
+    for path in ["/v1/models", "/openai/v1/models", "/v1/nothing"] {
+        for (header, code) in [("Bearer wrong", "invalid_api_key"), ("", "missing_api_key")] {
+            let answer = server.send("GET", path, &[("Authorization", header)], None);
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+            assert_eq!(error(answer, 401)["code"], code);
+        }
+    }
+    // M14.
+    server.send("GET", "/v1/models", &[("Authorization", "bearer secret")], None).status(200);
+    server.send("POST", PATH, &[], Some(says("echo hi").to_string())).status(200);
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let server = Server::new().env("AICODEBOX_API_MODE_MAX_BODY", "4KiB").start();
+    let post = |body: &str| server.send("POST", PATH, &[], Some(body.to_owned()));
+    assert_eq!(error(post("{"), 400)["code"], "invalid_json");
+    assert_eq!(error(post("[]"), 400)["param"], "body");
+    assert_eq!(error(post(r#"{"model":"small"}"#), 400)["param"], "messages");
+    assert_eq!(error(post(r#"{"messages":[{"role":"user","content":"x"}]}"#), 400)["param"], "model");
+    assert_eq!(error(post(r#"{"messages":[]}"#), 400)["param"], "messages");
+    error(post(&says(&"x".repeat(5000)).to_string()), 413);
+    error(server.send("POST", PATH, &[("Content-Type", "text/plain")], Some("{}".into())), 415);
+    let wrong = server.get(PATH);
+    assert_eq!(wrong.header("allow"), Some("POST"));
+    error(wrong, 405);
+    error(server.get("/v1/nothing/here"), 404);
+    error(server.get("/openai/v1/models/nope"), 404);
+    // M25.
+    let choices = error(chat(&server, with("x", json!({"n": 2}))), 400);
+    assert_eq!((&choices["param"], &choices["code"]), (&json!("n"), &json!("unsupported_parameter")));
+    let events = error(chat(&server, with("x", json!({"include_aicodebox_events": true}))), 400);
+    assert_eq!(events["param"], "include_aicodebox_events");
+    let header = error(chat_with(&server, &[("x-aicodebox-no-tools", "maybe")], says("x")), 400);
+    assert_eq!(header["param"], "x-aicodebox-no-tools");
+}
+
+#[test]
+fn provider_errors_go_by_their_kind() {
+    let server = Server::new().adapter(&format!("{EVENTS}append_system_prompt = \"drop\"\n")).start();
+    for (message, status, code) in [
+        ("quota exceeded", 429, "quota"),
+        ("invalid api key", 502, "auth"),
+        ("prompt is too long", 400, "context_length_exceeded"),
+        ("connection refused", 502, "network"),
+    ] {
+        let script = format!("echo '{{\"error\":\"{message}\"}}'; echo '{{\"done\":\"error\"}}'");
+        for stream in [false, true] {
+            let answer = chat(&server, with(&script, json!({"stream": stream})));
+            if status == 429 {
+                assert!(answer.header("retry-after").is_some());
+            }
+            assert_eq!(error(answer, status)["code"], code, "{message}");
+        }
+    }
+}
+
+#[test]
+fn somebody_elses_cancel_is_a_conflict() {
+    let server = Server::new().start();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| chat(&server, says("echo $$ > agent; sleep 300")));
+        server.wait_for_file("agent");
+        let id = server.get("/status").text("/runs/0/runId");
+        server.delete(&format!("/run/{id}")).status(200);
+        assert_eq!(error(waiting.join().unwrap(), 409)["code"], "run_cancelled");
+    });
+}
