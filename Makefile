@@ -1,5 +1,5 @@
 # Each target is one script; `make help` lists them. Only Rust, a C compiler, Python 3 and git have to be there.
-.PHONY: help demo test test-agents bench fuzz lint format
+.PHONY: help demo test test-agents test-clients bench fuzz lint format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -13,6 +13,9 @@ test: ## everything that a change must pass: format, clippy, tests, documentatio
 
 test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 	@python3 tests/agents/run.py --agents codex,claude,pi
+
+test-clients: ## clients that others wrote, talking to the API with a stub agent behind it
+	@python3 tests/clients/run.py
 
 bench: ## measure against the floor of this machine; a missed target fails
 	@python3 bench/run.py

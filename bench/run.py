@@ -66,6 +66,8 @@ class Options:
     slow_n: int = 200
     hang_cap: int = 8
     bigout_mb: int = 200
+    stream_lines: int = 20_000
+    stream_fmt: str = "plain"
 
 
 class Yardstick:
@@ -114,6 +116,18 @@ class Yardstick:
                 Row("/healthz p99 meanwhile", "ms", 50, waited["health_ms"]["p99"]),
                 Row("/healthz p99 meanwhile, async", "ms", 50, polled["health_ms"]["p99"])]
 
+    def stream(self) -> list[Row]:
+        self.server.fresh()
+        seen = bench.t_stream(self.server, self.options)[f"lines{self.options.stream_lines}_w40"]
+        whole = seen["content_complete"] and seen["done_marker"] and seen["finish_reason"] == "stop"
+        assert whole, f"something of the stream is missing: {seen}"
+        late = bench.t_stream_lat(self.server, self.options)
+        # Each line is a chunk of its own: while the client keeps up, nothing is gathered.
+        assert late["error"] is None and late["delay_ms"]["n"] == 500, late
+        return [Row("stream of 20 000 lines", "s", 0.15, seen["total_s"]),
+                Row("stream of 20 000 lines, server CPU", "s", 0.12, seen["server_cpu_s"]),
+                Row("agent's line → client's chunk, p50", "ms", 0.15, late["delay_ms"]["p50"])]
+
     def big_output(self) -> list[Row]:
         self.server.fresh()
         lines = self.options.bigout_mb * 1000
@@ -142,7 +156,7 @@ class Yardstick:
     @property
     def parts(self) -> dict[str, Callable[[], list[Row]]]:
         return {"start": self.start, "run": self.run, "throughput": self.throughput, "slow": self.slow,
-                "big_output": self.big_output, "grandchild": self.grandchild}
+                "stream": self.stream, "big_output": self.big_output, "grandchild": self.grandchild}
 
 
 def median(rounds: list[Row]) -> Row:
@@ -163,7 +177,7 @@ def build() -> tuple[Path, Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="comma list of: start run throughput slow big_output grandchild")
+    parser.add_argument("--only", help="comma list of: start run throughput slow stream big_output grandchild")
     parser.add_argument("--out", help="write all rounds as JSON to this file")
     options = parser.parse_args()
     if os.geteuid() != 0:

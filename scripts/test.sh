@@ -12,5 +12,6 @@ if tool nextest 0.9.148; then
 else
     step cargo test --workspace --all-targets --all-features --locked
 fi
+step python3 tests/clients/run.py --quick
 step cargo test --quiet --doc --workspace --all-features --locked
 step python3 -m unittest discover --quiet docker/python/tests
