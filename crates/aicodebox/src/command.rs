@@ -1,6 +1,7 @@
 use std::{
+    ffi::OsString,
     fmt::Display,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -12,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::{
     adapter_command::{AdapterCommand, AdapterCommandError},
     config::{self, Config, ConfigError, Environment},
-    health_check, logging,
+    health_check, init, logging,
     serve::{self, ServeError},
     setup::{self, SetupError},
     surface::terminal::{self, Output, RunArgs},
@@ -22,6 +23,9 @@ use crate::{
 const EX_CONFIG: u8 = 78;
 /// The command line is wrong, as clap has it.
 const EX_USAGE: u8 = 2;
+
+/// All secrets together may have this many bytes.
+const SECRETS_LIMIT: u64 = 1 << 20;
 
 /// Puts any AI coding agent CLI on the network.
 #[derive(Parser)]
@@ -34,7 +38,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve what the environment says, until SIGTERM
-    Serve,
+    Serve(ServeArgs),
     /// Run the agent once, here
     Run(Box<RunArgs>),
     /// Ask the agent for one word: is it there, is it signed in?
@@ -46,6 +50,19 @@ enum Command {
     Config(ConfigArgs),
     /// Ask the server of this box whether it is well
     Healthcheck,
+    /// Be the first process of a box: serve the modes that are on, else run the agent's own command line
+    Entrypoint {
+        /// What the agent's command line gets
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+#[derive(clap::Args)]
+struct ServeArgs {
+    /// Read the secrets from standard input: how the entrypoint hands them over
+    #[arg(long, hide = true)]
+    secrets_on_stdin: bool,
 }
 
 #[derive(clap::Args)]
@@ -81,6 +98,7 @@ impl CommandError {
             Self::Setup(error) | Self::Serve(ServeError::Setup(error)) => match error {
                 SetupError::Adapter(_)
                 | SetupError::Python(_)
+                | SetupError::NoProgram
                 | SetupError::Workspace { .. }
                 | SetupError::State { .. } => EX_CONFIG.into(),
                 SetupError::Launcher(_) => ExitCode::FAILURE,
@@ -103,18 +121,24 @@ impl Cli {
         nix::sys::prctl::set_dumpable(false).map_err(io::Error::from)?;
         let environment = Environment::of_process();
         match self.command {
-            Command::Serve => serve(environment),
+            Command::Serve(args) => serve(&args, environment),
             Command::Run(args) => run(&args, &environment),
             Command::Verify => verify(&environment),
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
             Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
             Command::Healthcheck => health_check(&environment),
+            Command::Entrypoint { arguments } => Ok(init::run(&arguments)),
         }
     }
 }
 
-fn serve(environment: Environment) -> Result<ExitCode, CommandError> {
+fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, CommandError> {
+    if args.secrets_on_stdin {
+        let mut handed = Vec::new();
+        io::stdin().take(SECRETS_LIMIT).read_to_end(&mut handed)?;
+        init::decode_secrets(&handed).for_each(|(name, value)| environment.set(name, value));
+    }
     let (config, foreground) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
     Ok(Runtime::new()?.block_on(serve::serve(config, foreground, environment))?)
@@ -181,6 +205,10 @@ fn show_config(environment: &Environment) -> Result<ExitCode, CommandError> {
 }
 
 fn health_check(environment: &Environment) -> Result<ExitCode, CommandError> {
+    if !config::listens(environment) {
+        // The agent's own command line, the bot or the scheduler: when that ends, the box does.
+        return print("no mode that listens is on, so there is nobody to ask");
+    }
     let address = config::local_api(environment)?;
     match health_check::ask(address) {
         Ok((answer, well)) => {

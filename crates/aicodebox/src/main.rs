@@ -5,6 +5,7 @@ mod command;
 mod config;
 mod fetch;
 mod health_check;
+mod init;
 mod logging;
 mod serve;
 mod setup;
@@ -12,7 +13,9 @@ mod surface;
 
 use std::{
     env,
+    ffi::OsStr,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -20,9 +23,18 @@ use aicodebox_engine::process::{LAUNCHER, run_launcher};
 use clap::Parser;
 
 fn main() -> ExitCode {
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_default();
     // Called by itself under this name, it is the launcher of agents: before runtime, threads and secrets exist.
-    if env::args_os().next().is_some_and(|name| name == LAUNCHER) {
+    if name == LAUNCHER {
         return run_launcher();
+    }
+    // Under these names no argument is ours, whatever it looks like.
+    if Path::new(&name).file_name() == Some(OsStr::new(init::ENTRYPOINT)) {
+        return init::run(&arguments.collect::<Vec<_>>());
+    }
+    if name == init::PASSTHROUGH {
+        return init::passthrough(&arguments.collect::<Vec<_>>());
     }
     command::Cli::parse().run().unwrap_or_else(|error| {
         // Where standard error is gone, the exit code has to do.

@@ -1,4 +1,6 @@
 use std::{
+    collections::HashMap,
+    ffi::OsString,
     fs::DirBuilder,
     io,
     os::unix::fs::DirBuilderExt,
@@ -17,6 +19,8 @@ use aicodebox_engine::{
     workspace::{Scratch, Workspaces},
 };
 
+use tokio::runtime::Runtime;
+
 use crate::config::{Config, Environment};
 
 /// Finished runs in memory may take this many bytes.
@@ -34,6 +38,9 @@ pub(crate) enum SetupError {
     /// The Python adapter cannot be used.
     #[error("AICODEBOX_ADAPTER: {0}")]
     Python(#[from] PythonError),
+    /// Nobody says which program the agent is.
+    #[error("AICODEBOX_AGENT_BINARY: expected the agent's program, because the adapter names none")]
+    NoProgram,
     /// The workspace root cannot be opened.
     #[error(
         "AICODEBOX_WORKSPACE: the workspace {path} cannot be used: {source}; make it or name another directory"
@@ -60,14 +67,11 @@ pub(crate) async fn engine(
     let scratch = Scratch::open(&config.state_dir.join("tmp")).map_err(state)?;
     let places = config.max_runs + PYTHON_PLACES;
     let pool = Pool::start(LauncherCommand::default(), places).await.map_err(SetupError::Launcher)?;
-    let agent_env = Arc::new(environment.for_agents());
-    // `package.module:Class`.
-    let is_python = config.adapter.contains(':');
-    let adapter: Arc<dyn Adapter> = if is_python {
-        Arc::new(load_python(&config.adapter, pool.clone(), agent_env.clone()).await?)
-    } else {
-        Arc::new(load_adapter(&config.adapter)?)
-    };
+    let (agent_env, warnings) = config.agent_environment(environment);
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let agent_env = Arc::new(agent_env);
+    let is_python = is_python(config);
+    let adapter = adapter(config, environment, &pool, &agent_env).await?;
     // Only a file that names no program takes the one that the passthrough mode would run. A class always names one,
     // in its command line.
     let unnamed = config.agent_binary.clone().filter(|_| !is_python && adapter.info().binary.is_none());
@@ -88,6 +92,48 @@ pub(crate) async fn engine(
         no_new_privs: config.no_new_privs,
     });
     Ok((engine, scratch))
+}
+
+/// `package.module:Class`.
+fn is_python(config: &Config) -> bool {
+    config.adapter.contains(':')
+}
+
+async fn adapter(
+    config: &Config,
+    environment: &Environment,
+    pool: &Pool,
+    agent_env: &Arc<HashMap<OsString, OsString>>,
+) -> Result<Arc<dyn Adapter>, SetupError> {
+    if is_python(config) {
+        // Not on the agents' PATH, which begins with a directory that they may write to.
+        let path = environment.get("PATH");
+        return Ok(Arc::new(load_python(&config.adapter, pool.clone(), agent_env.clone(), path).await?));
+    }
+    Ok(Arc::new(load_adapter(&config.adapter)?))
+}
+
+/// The program of the configured adapter, for a command line that somebody uses: its name or its path.
+///
+/// # Errors
+/// When the adapter cannot be used or names no program.
+pub(crate) fn agent_program(config: &Config, environment: &Environment) -> Result<PathBuf, SetupError> {
+    let binary = if is_python(config) {
+        // A class is asked for its program, which takes a process of its own that is gone afterwards.
+        let runtime = Runtime::new().map_err(SetupError::Launcher)?;
+        runtime.block_on(async {
+            let pool = Pool::start(LauncherCommand::default(), PYTHON_PLACES).await;
+            let pool = pool.map_err(SetupError::Launcher)?;
+            let agent_env = Arc::new(config.agent_environment(environment).0);
+            let adapter = adapter(config, environment, &pool, &agent_env).await;
+            let binary = adapter.map(|adapter| adapter.info().binary.clone());
+            pool.close().await;
+            binary
+        })?
+    } else {
+        load_adapter(&config.adapter)?.info().binary.clone()
+    };
+    binary.filter(|binary| !binary.is_empty()).map(PathBuf::from).ok_or(SetupError::NoProgram)
 }
 
 /// The root of workspaces at `path`.

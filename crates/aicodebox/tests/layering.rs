@@ -8,11 +8,22 @@ use std::path::Path;
 use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
-    ("main", &["command"]),
+    ("main", &["command", "init"]),
     (
         "command",
-        &["adapter_command", "config", "fetch", "health_check", "logging", "serve", "setup", "surface"],
+        &[
+            "adapter_command",
+            "config",
+            "fetch",
+            "health_check",
+            "init",
+            "logging",
+            "serve",
+            "setup",
+            "surface",
+        ],
     ),
+    ("init", &["config", "setup"]),
     ("serve", &["config", "fetch", "setup", "surface"]),
     ("setup", &["config"]),
     ("adapter_command", &["config"]),

@@ -40,6 +40,21 @@ impl Environment {
             .collect()
     }
 
+    /// All of it.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Sets one.
+    pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Takes the gateway's secrets out, and the names of the files that hold them.
+    pub(crate) fn take_secrets(&mut self) -> Vec<(OsString, OsString)> {
+        self.0.extract_if(|name, _| name.to_str().is_some_and(is_secret)).collect()
+    }
+
     /// A sentence for each `AICODEBOX_` variable that nothing reads, in the order of their names.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut unknown: Vec<_> = self

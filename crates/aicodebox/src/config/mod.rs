@@ -3,6 +3,7 @@
 //! [`VARIABLES`] is the one list. [`Config`] holds what the engine and all commands need; [`Foreground`] holds
 //! what `serve` serves, so that `run` in a box does not stumble over the API's token.
 
+mod agent_environment;
 mod environment;
 mod modes;
 pub(crate) mod parse;
@@ -10,11 +11,14 @@ mod reader;
 mod settings;
 mod table;
 mod variable;
+mod wanted;
 
+pub(crate) use agent_environment::path_with_programs;
 pub(crate) use environment::Environment;
 pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, check, for_serving, local_api};
-pub(crate) use reader::ConfigError;
 use reader::Reader;
+pub(crate) use reader::{ConfigError, read_secret};
 pub(crate) use settings::{Config, LogFormat, Logging};
 pub(crate) use table::{effective, markdown};
 use variable::VARIABLES;
+pub(crate) use wanted::{Wanted, listens};

@@ -159,7 +159,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn read_secret(path: &OsStr) -> Result<String, String> {
+/// What the file of a secret holds, without its last line break.
+///
+/// # Errors
+/// A sentence that names the file, when it cannot be read, is empty or longer than 64 KiB.
+pub(crate) fn read_secret(path: &OsStr) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(SECRET_LIMIT + 1).read_to_string(&mut text))

@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) workspace_chosen: bool,
     /// Everything that is kept.
     pub(crate) state_dir: PathBuf,
+    /// Display name, and part of the auth file's.
+    pub(crate) container_name: String,
     /// The agents' home.
     pub(crate) home: PathBuf,
     /// Models to offer; empty = the adapter's.
@@ -91,6 +93,7 @@ impl Config {
             workspace: reader.path(&WORKSPACE).unwrap_or_default(),
             workspace_chosen: reader.is_set(&WORKSPACE),
             state_dir: state_dir.unwrap_or_default(),
+            container_name: reader.text(&CONTAINER_NAME).unwrap_or_default(),
             home: home.unwrap_or_else(|| "/".into()),
             models: reader.list(&AVAILABLE_MODELS),
             default_model: reader.text(&DEFAULT_MODEL),

@@ -72,11 +72,23 @@ pub(crate) struct Server {
     env: BTreeMap<String, String>,
     token: Option<String>,
     unprivileged: bool,
+    under_init: bool,
 }
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { adapter: SHELL.to_owned(), env: BTreeMap::new(), token: None, unprivileged: false }
+        Self {
+            adapter: SHELL.to_owned(),
+            env: BTreeMap::new(),
+            token: None,
+            unprivileged: false,
+            under_init: false,
+        }
+    }
+
+    /// As the entrypoint of a box starts it.
+    pub(crate) fn under_init(self) -> Self {
+        Self { under_init: true, ..self }
     }
 
     /// Not as root, also where the test is: root reads and writes what others may not.
@@ -103,7 +115,7 @@ impl Server {
     /// Starts it and waits until it listens.
     pub(crate) fn start(self) -> Running {
         let home = Home::new(&self.adapter);
-        let mut command = home.command("serve");
+        let mut command = home.command(if self.under_init { "entrypoint" } else { "serve" });
         if self.unprivileged && geteuid().is_root() {
             home.give_to_nobody(&mut command);
         }

@@ -22,7 +22,7 @@ fn a_server_that_is_well_says_so() {
     server.get("/livez").status(200);
     server.get("/readyz").status(200);
     let mut check = server.home().command("healthcheck");
-    check.env("AICODEBOX_API_MODE_PORT", server.address.port().to_string());
+    check.env("AICODEBOX_API_MODE", "1").env("AICODEBOX_API_MODE_PORT", server.address.port().to_string());
     let finished = Finished::of(&mut check).code(0);
     assert!(finished.stdout().contains("\"ok\":true"), "{}", finished.stdout());
     drop(server);
@@ -34,7 +34,11 @@ fn the_health_check_fails_where_nobody_answers() {
     let port = server.address.port().to_string();
     let home = crate::harness::Home::new(crate::harness::SHELL);
     drop(server);
-    Finished::of(home.command("healthcheck").env("AICODEBOX_API_MODE_PORT", port)).code(1);
+    let mut check = home.command("healthcheck");
+    check.env("AICODEBOX_API_MODE", "1").env("AICODEBOX_API_MODE_PORT", port);
+    Finished::of(&mut check).code(1);
+    // A box without a port is well as long as it runs.
+    Finished::of(&mut home.command("healthcheck")).code(0);
 }
 
 #[test]

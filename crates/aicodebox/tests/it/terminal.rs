@@ -1,17 +1,13 @@
 //! `aicodebox run` and `aicodebox verify`.
 
-use std::{
-    fs::File,
-    io::{Read, Write},
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
-    thread,
-};
+use std::{io::Write, process::Stdio};
 
-use nix::pty::openpty;
 use serde_json::Value;
 
-use crate::harness::{EVENTS, Finished, Home, SHELL, eventually, gone};
+use crate::{
+    harness::{EVENTS, Finished, Home, SHELL, eventually, gone},
+    pty::Terminal,
+};
 
 fn run(home: &Home, arguments: &[&str]) -> Finished {
     Finished::of(home.command("run").args(arguments))
@@ -103,72 +99,6 @@ fn verify_tells_whether_the_agent_is_signed_in() {
     assert!(missing.contains("cannot be started"), "{missing}");
 }
 
-/// The program at a terminal of its own.
-struct Terminal {
-    child: Child,
-    keyboard: File,
-    screen: Arc<Mutex<String>>,
-}
-
-impl Terminal {
-    fn run(home: &Home, prompt: &str) -> Self {
-        let pty = openpty(None, None).unwrap();
-        let end = || Stdio::from(pty.slave.try_clone().unwrap());
-        let ours = home.command("run");
-        let mut command = Command::new("setsid");
-        command
-            .args(["--ctty", "--wait"])
-            .arg(ours.get_program())
-            .args(ours.get_args())
-            .arg(prompt)
-            .env_clear()
-            .envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .current_dir(ours.get_current_dir().unwrap())
-            .stdin(end())
-            .stdout(end())
-            .stderr(end());
-        let child = command.spawn().unwrap();
-        // Ours is closed, so that the screen ends when the program's do.
-        drop(command);
-        drop(pty.slave);
-        let mut output = File::from(pty.master.try_clone().unwrap());
-        let screen = Arc::new(Mutex::new(String::new()));
-        let filled = screen.clone();
-        thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(length @ 1..) = output.read(&mut chunk) {
-                filled.lock().unwrap().push_str(&String::from_utf8_lossy(&chunk[..length]));
-            }
-        });
-        Self { child, keyboard: pty.master.into(), screen }
-    }
-
-    fn wait_for(&self, text: &str) {
-        eventually(&format!("{text:?} is on the screen"), || {
-            self.screen.lock().unwrap().contains(text).then_some(())
-        });
-    }
-
-    fn press(&mut self, key: &[u8]) {
-        self.keyboard.write_all(key).unwrap();
-    }
-
-    fn code(&mut self) -> Option<i32> {
-        eventually("the program ends", || self.child.try_wait().unwrap()).code()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        _ = self.child.kill();
-        self.child.wait().unwrap();
-        if thread::panicking() {
-            eprintln!("the screen:\n{}", self.screen.lock().unwrap());
-        }
-    }
-}
-
 #[test]
 fn at_a_terminal_the_answer_streams_and_progress_is_shown() {
     let home = Home::new(EVENTS);
@@ -179,9 +109,9 @@ echo '{"delta":"second"}'
 echo '{"usage":{"input":5,"output":7}}'
 echo '{"done":"ok"}'
 "#;
-    let mut terminal = Terminal::run(&home, script);
+    let mut terminal = Terminal::open(home.command("run").arg(script));
     terminal.wait_for("first ");
-    assert!(!terminal.screen.lock().unwrap().contains("second"));
+    assert!(!terminal.screen().contains("second"));
     std::fs::write(home.path("workspace/go"), "").unwrap();
     terminal.wait_for("second\r\n");
     terminal.wait_for(", 5 tokens in, 7 tokens out");
@@ -197,7 +127,7 @@ fn pid_in(home: &Home, name: &str) -> i32 {
 fn ctrl_c_stops_everything_and_a_second_one_at_once() {
     let home = Home::new(SHELL);
     let script = "setsid sleep 300 & echo $! > child; echo $$ > agent; echo begun; wait";
-    let mut terminal = Terminal::run(&home, script);
+    let mut terminal = Terminal::open(home.command("run").arg(script));
     terminal.wait_for("begun");
     terminal.press(b"\x03");
     assert_eq!(terminal.code(), Some(143));
@@ -205,12 +135,12 @@ fn ctrl_c_stops_everything_and_a_second_one_at_once() {
 
     let deaf = "trap '' TERM; echo $$ > deaf; echo 'deaf now'; while :; do sleep 1; done";
     let home = Home::new(&format!("{SHELL}[stop]\ngrace = \"30s\"\n"));
-    let mut terminal = Terminal::run(&home, deaf);
+    let mut terminal = Terminal::open(home.command("run").arg(deaf));
     terminal.wait_for("deaf now");
     // Two that come too close together are one to the system.
     eventually("the program ends", || {
         terminal.press(b"\x03");
-        terminal.child.try_wait().unwrap()
+        terminal.ended()
     });
     gone(pid_in(&home, "deaf"));
 }

@@ -20,7 +20,7 @@ pub enum PythonError {
     #[error("{0:?} names no Python adapter: it must be package.module:Class")]
     Spec(String),
     /// There is no `python3`.
-    #[error("a Python adapter needs python3, 3.10 or newer, and there is none on the agent's PATH ({0})")]
+    #[error("a Python adapter needs python3, 3.10 or newer, and there is none on the PATH ({0})")]
     NoPython(String),
     /// The process could not be started.
     #[error("the Python adapter's process cannot be started: {0}")]
@@ -50,8 +50,8 @@ pub enum PythonError {
 
 /// Loads a class: starts its process, imports it, and asks it who it is.
 ///
-/// `environment` is the agent's, clean of the gateway's secrets: what the hooks see in `os.environ`, and where
-/// `python3` is looked for. The process holds one place of the pool, and a second one for as long as it is replaced:
+/// `environment` is the agent's, clean of the gateway's secrets: what the hooks see in `os.environ`. `path` is where
+/// `python3` is looked for: not the agent's `PATH`, on which an agent may put programs. The process holds one place of the pool, and a second one for as long as it is replaced:
 /// the pool needs two more than there may be runs.
 ///
 /// # Errors
@@ -60,12 +60,12 @@ pub async fn load_python(
     spec: &str,
     pool: Pool,
     environment: Arc<HashMap<OsString, OsString>>,
+    path: Option<&OsStr>,
 ) -> Result<PythonAdapter, PythonError> {
     let parts = spec.split_once(':').filter(|(module, class)| is_path(module) && is_path(class));
     if parts.is_none() {
         return Err(PythonError::Spec(spec.to_owned()));
     }
-    let path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str);
     let python = program::locate(Path::new("python3"), path)
         .map_err(|_| PythonError::NoPython(path.unwrap_or_default().to_string_lossy().into_owned()))?;
     let launch = launch(python, spec, &environment);
@@ -102,6 +102,8 @@ fn launch(python: PathBuf, spec: &str, environment: &HashMap<OsString, OsString>
             python.as_os_str(),
             "-X".as_ref(),
             "utf8".as_ref(),
+            // Not what an agent may have put into its home.
+            "-s".as_ref(),
             "-m".as_ref(),
             "aicodebox.bridge".as_ref(),
             spec.as_ref(),

@@ -1,6 +1,6 @@
 use std::{
     collections::HashMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -44,7 +44,8 @@ pub(super) async fn load(
     spec: &str,
     environment: HashMap<OsString, OsString>,
 ) -> Result<PythonAdapter, PythonError> {
-    load_python(spec, pool().await, Arc::new(environment)).await
+    let path = environment.get(OsStr::new("PATH")).cloned();
+    load_python(spec, pool().await, Arc::new(environment), path.as_deref()).await
 }
 
 impl Box_ {
@@ -52,7 +53,8 @@ impl Box_ {
         let directory = tempfile::tempdir().unwrap();
         let pool = pool().await;
         let agent_env = Arc::new(environment(&python_path()));
-        let adapter = load_python(spec, pool.clone(), agent_env.clone()).await.unwrap();
+        let path = agent_env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+        let adapter = load_python(spec, pool.clone(), agent_env.clone(), path).await.unwrap();
         let engine = Engine::new(EngineConfig {
             adapter: Arc::new(adapter),
             pool,

@@ -70,11 +70,11 @@ async fn the_bridge_ends_with_the_pool() {
     let script = format!("#!/bin/sh\necho $$ > '{}'\nexec '{}' \"$@\"\n", pid.display(), real.display());
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut environment = environment(&python_path());
+    let environment = environment(&python_path());
     let paths = std::iter::once(dir.path().to_owned()).chain(std::env::split_paths(&path));
-    environment.insert("PATH".into(), std::env::join_paths(paths).unwrap());
+    let paths = std::env::join_paths(paths).unwrap();
     let pool = pool().await;
-    let adapter = load_python("plain:Plain", pool.clone(), environment.into()).await.unwrap();
+    let adapter = load_python("plain:Plain", pool.clone(), environment.into(), Some(&paths)).await.unwrap();
     let pid = fs::read_to_string(pid).unwrap();
     let process = format!("/proc/{}", pid.trim());
     assert!(fs::exists(&process).unwrap());

@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# Sourced by the install scripts, which run as root while the image is built. Their one rule: what the distribution
+# has new enough comes from the distribution; the rest from its maker's own repository, pinned and checked by its key.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive
+
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+set -a
+# shellcheck source=docker/versions.env
+. "${VERSIONS:-$here/../versions.env}"
+set +a
+
+say() { printf '== %s\n' "$*"; }
+
+# apt NAME…: installs packages without the ones that they merely recommend.
+apt() { apt-get install -y -qq --no-install-recommends "$@"; }
+
+# candidate NAME: the version that the distribution would install, or nothing.
+candidate() { apt-cache policy "$1" | sed -n 's/^ *Candidate: \([^(].*\)$/\1/p'; }
+
+# has NAME VERSION: whether the distribution has NAME in at least VERSION.
+has() {
+    local found
+    found=$(candidate "$1")
+    [ -n "$found" ] && dpkg --compare-versions "${found#*:}" ge "$2"
+}
+
+# repository NAME KEY_URL FINGERPRINT LINE: adds an apt repository whose key has this fingerprint, and no other.
+repository() {
+    local name=$1 key_url=$2 fingerprint=$3 line=$4 ring found
+    ring=/usr/share/keyrings/$name.gpg
+    command -v gpg >/dev/null || apt gnupg
+    curl -fsSL --retry 3 --proto '=https' "$key_url" | gpg --dearmor --yes -o "$ring"
+    found=$(gpg --show-keys --with-colons "$ring" | sed -n 's/^fpr:*\([0-9A-F]*\):$/\1/p')
+    if ! grep -qx "$fingerprint" <<<"$found"; then
+        echo "$key_url: the key is not $fingerprint but $found" >&2
+        return 1
+    fi
+    echo "deb [signed-by=$ring] $line" >"/etc/apt/sources.list.d/$name.list"
+    apt-get update -qq
+}
+
+codename() { sed -n 's/^VERSION_CODENAME=//p' /etc/os-release; }
