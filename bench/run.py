@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -153,10 +154,52 @@ class Yardstick:
         assert not bench.children(self.server.pid), "something of the run is alive"
         return [Row("1 s limit, grandchild holds the pipe", "s", 1.5, seconds)]
 
+    def store(self) -> list[Row]:
+        """What a run costs when 100,000 are kept, against none."""
+        self.server.stop()
+        database = Path(self.server.env["AICODEBOX_STATE_DIR"]) / "private" / "runs.db"
+        shutil.rmtree(database.parent, ignore_errors=True)
+        self.server.start()
+        empty = self.cost()
+        self.server.stop()
+        grow(database, 100_000)
+        start = self.server.start()
+        pages = [bench._seq(self.server, 50, "GET", f"/runs?limit=50{rest}", None)
+                 for rest in ("", "&status=failed", "&surface=cron", "&status=completed&surface=api")]
+        assert not any(page["non_200"] for page in pages), pages
+        full = self.cost()
+        self.server.stop()
+        shutil.rmtree(database.parent)
+        return [Row("process start with 100,000 runs", "s", 0.5, start),
+                Row("GET /runs with 100,000 runs, the slowest filter, p50", "ms", 20, max(page["p50"] for page in pages)),
+                Row("cost per run with 100,000 runs against none, p50", "", 1.1, full / empty)]
+
+    def cost(self) -> float:
+        """The median of a run, against the floor at the same time."""
+        before = self.floor(1)["p50_us"]
+        seen = bench._seq(self.server, self.options.seq_n, "POST", "/run", lambda i: self.server.k["run"]("", f"seq{i % 64}")[1])
+        assert seen["non_200"] == 0, seen
+        return seen["p50"] / (before + self.floor(1)["p50_us"])
+
     @property
     def parts(self) -> dict[str, Callable[[], list[Row]]]:
         return {"start": self.start, "run": self.run, "throughput": self.throughput, "slow": self.slow,
-                "stream": self.stream, "big_output": self.big_output, "grandchild": self.grandchild}
+                "stream": self.stream, "big_output": self.big_output, "grandchild": self.grandchild,
+                "store": self.store}
+
+
+def grow(database: Path, count: int) -> None:
+    """Copies the runs that are there until there are so many."""
+    connection = sqlite3.connect(database)
+    runs, last = connection.execute("SELECT count(*), max(number) FROM run").fetchone()
+    for copy in range(1, count // runs + 1):
+        for table, columns in (("run", "randomblob(16), status, surface, created, finished, workspace, origin, note, outcome_sequence"),
+                               ("outcome", "record, stdout_head, stdout_tail, stdout_dropped, stderr_head, stderr_tail, stderr_dropped"),
+                               ("event_block", "first, last, events")):
+            key = "number" if table == "run" else "run"
+            connection.execute(f"INSERT INTO {table} SELECT {key} + {copy * last}, {columns} FROM {table} WHERE {key} <= {last}")
+    connection.commit()
+    connection.close()
 
 
 def median(rounds: list[Row]) -> Row:
@@ -177,7 +220,7 @@ def build() -> tuple[Path, Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="comma list of: start run throughput slow stream big_output grandchild")
+    parser.add_argument("--only", help="comma list of: start run throughput slow stream big_output grandchild store")
     parser.add_argument("--out", help="write all rounds as JSON to this file")
     options = parser.parse_args()
     if os.geteuid() != 0:

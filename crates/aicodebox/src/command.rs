@@ -101,7 +101,7 @@ impl CommandError {
                 | SetupError::NoProgram
                 | SetupError::Workspace { .. }
                 | SetupError::State { .. } => EX_CONFIG.into(),
-                SetupError::Launcher(_) => ExitCode::FAILURE,
+                SetupError::Store(_) | SetupError::Launcher(_) => ExitCode::FAILURE,
             },
             Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
             Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_))
@@ -151,7 +151,7 @@ fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandErr
         config.adapter.clone_from(adapter);
     }
     Runtime::new()?.block_on(async {
-        let (engine, scratch) = setup::engine(&config, environment).await?;
+        let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
         let request = args.request(workspace, engine.adapter()).map_err(CommandError::Usage)?;
         let output = match (args.json, args.events) {
@@ -179,7 +179,7 @@ fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
     let (text, well) = Runtime::new()?.block_on(async {
-        let (engine, scratch) = setup::engine(&config, environment).await?;
+        let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let verified = ask_agent(&engine, scratch.workspace()).await;
         engine.shutdown().await;
         verified

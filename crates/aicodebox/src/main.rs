@@ -1,6 +1,7 @@
 //! Puts any AI coding agent CLI on the network: see the README.
 
 mod adapter_command;
+mod callback;
 mod command;
 mod config;
 mod fetch;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
+    callback::{SCHEDULE, Sender},
     config::{Access, ApiConfig, Config, Environment, Foreground},
     fetch::Fetcher,
     setup::{self, SetupError},
@@ -57,8 +58,9 @@ pub(crate) async fn serve(
         warn!(address = %api_config.listen, "whoever reaches this address can run commands: there is no token");
     }
     let workspaces = setup::workspaces(&config.workspace)?;
+    let store = setup::run_store(&config).await?;
     let listener = listen(api_config.listen).await?;
-    let (engine, scratch) = setup::engine(&config, &environment).await?;
+    let (engine, scratch) = setup::engine(&config, &environment, store.clone()).await?;
     if engine.adapter().models.is_empty() && config.models.is_empty() {
         return Err(ServeError::NoModels(engine.adapter().name.clone()));
     }
@@ -67,17 +69,23 @@ pub(crate) async fn serve(
     if let Err(error) = engine.program() {
         warn!("no run can start yet: {error}");
     }
-    let api = Api::new(
-        engine.clone(),
-        workspaces,
-        scratch,
-        config.state_dir,
-        config.allow_extra_args,
-        api_config.max_body,
-    );
+    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
+    let api = Api::new(engine.clone(), workspaces, scratch, &config, api_config.max_body, fetcher.clone());
     let stop = CancellationToken::new();
     let models = Models::new(engine.adapter(), &config.models, api_config.strict_models);
     let chats = Chats::new(api.clone(), models, Fetcher::new(Vec::new()), api_config.chat_workspace);
+    let sender = fetcher.zip(config.callback_secret).map(|(fetcher, secret)| Sender {
+        store,
+        fetcher,
+        secret,
+        schedule: SCHEDULE,
+        backend: engine.adapter().name.clone(),
+    });
+    let calling = async {
+        if let Some(sender) = sender {
+            sender.serve(&engine, stop.clone()).await;
+        }
+    };
     let app = http::router(api, &api_config, openai::routes(chats, &api_config.access));
     info!(adapter = engine.adapter().name, address = %address(&listener, &api_config), "listening");
 
@@ -95,7 +103,7 @@ pub(crate) async fn serve(
         }
         stop.cancel();
     };
-    tokio::join!(serving, ending);
+    tokio::join!(serving, calling, ending);
     info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

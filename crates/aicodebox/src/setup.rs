@@ -15,9 +15,10 @@ use aicodebox_engine::{
     },
     engine::{Engine, EngineConfig},
     process::{LauncherCommand, Pool},
-    store::MemoryStore,
+    store::{MemoryStore, OpenError, SqliteConfig, SqliteStore, Store},
     workspace::{Scratch, Workspaces},
 };
+use tokio::task::spawn_blocking;
 
 use tokio::runtime::Runtime;
 
@@ -49,9 +50,29 @@ pub(crate) enum SetupError {
     /// The state directory cannot be written.
     #[error("AICODEBOX_STATE_DIR: the state directory {path} cannot be used: {source}")]
     State { path: PathBuf, source: io::Error },
+    /// The run store cannot be opened.
+    #[error("the run store: {0}")]
+    Store(#[from] OpenError),
     /// No processes can be started.
     #[error("the launcher of agents cannot be started: {0}")]
     Launcher(io::Error),
+}
+
+/// Where a server keeps its runs. Nobody else can have it open meanwhile.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) async fn run_store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
+    let (ttl, max_bytes) = (config.run_ttl, config.store_max_bytes);
+    let dir = config.state_dir.join("private");
+    let opening = spawn_blocking(move || SqliteStore::open(SqliteConfig { dir, ttl, max_bytes }));
+    let opened = opening.await.map_err(|error| OpenError::Database(error.to_string()))?;
+    Ok(Arc::new(opened?))
+}
+
+/// Where a single run is kept: as long as the process lives.
+pub(crate) fn memory_store(config: &Config) -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(config.run_ttl, MEMORY_STORE_BYTES))
 }
 
 /// An engine with the configured adapter, and the directory of its temporary files.
@@ -61,6 +82,7 @@ pub(crate) enum SetupError {
 pub(crate) async fn engine(
     config: &Config,
     environment: &Environment,
+    store: Arc<dyn Store>,
 ) -> Result<(Engine, Scratch), SetupError> {
     let state = |source| SetupError::State { path: config.state_dir.clone(), source };
     DirBuilder::new().mode(0o700).recursive(true).create(&config.state_dir).map_err(state)?;
@@ -79,7 +101,7 @@ pub(crate) async fn engine(
         default_model: config.default_model(&adapter.info().name).map(str::to_owned),
         adapter,
         pool,
-        store: Arc::new(MemoryStore::new(config.run_ttl, MEMORY_STORE_BYTES)),
+        store,
         scratch: scratch.clone(),
         home: config.home.clone(),
         agent_env,

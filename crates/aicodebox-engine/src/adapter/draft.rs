@@ -124,11 +124,11 @@ impl Spec {
                 (Capability::Prefix, Some((before, after))) => {
                     prefix.extend([before, &values.text(field), after]);
                     let message = format!("{name} is sent inside the prompt");
-                    draft.notices.push(Notice { code: "prefixed", message });
+                    draft.notices.push(Notice { code: "prefixed".into(), message });
                 }
                 (Capability::Drop, _) => {
                     let message = format!("{name} is not supported by {} and was left out", self.name);
-                    draft.notices.push(Notice { code: "ignored", message });
+                    draft.notices.push(Notice { code: "ignored".into(), message });
                     draft.ignored.push(name);
                     values.drop(field);
                 }

@@ -114,7 +114,7 @@ impl FileAdapter {
         let values = Values::of(request);
         let wants_schema = values.has(Field::JsonSchema);
         let progress = Progress::new(Arc::clone(&self.spec), events, resumes, baseline);
-        FileReader::new(progress, values.set_of_terms(), request.natives, wants_schema)
+        FileReader::new(progress, values.set_of_terms(), wants_schema)
     }
 
     pub(super) fn spec(&self) -> &Spec {

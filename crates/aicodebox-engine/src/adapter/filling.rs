@@ -101,7 +101,7 @@ impl<'a> Filling<'a> {
         }
         if let Some(flag) = group.probe.as_ref().filter(|flag| self.host.flags.get(*flag) == Some(&false)) {
             let message = format!("{flag} is not known to this {} and was left out", self.spec.name);
-            self.draft.notices.push(Notice { code: "ignored", message });
+            self.draft.notices.push(Notice { code: "ignored".into(), message });
             return Vec::new();
         }
         match group.each {

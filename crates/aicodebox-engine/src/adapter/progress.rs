@@ -93,7 +93,7 @@ impl Progress {
     }
 
     pub(super) fn notice(&self, code: &'static str, message: impl Into<String>) {
-        self.push(RunEvent::Notice(Notice { code, message: message.into() }));
+        self.push(RunEvent::Notice(Notice { code: code.into(), message: message.into() }));
     }
 
     /// The error that decides; one from stderr before one from stdout.

@@ -33,7 +33,6 @@ pub(super) struct FileReader {
     stderr: Lines,
     /// The rules whose condition on the request holds.
     rules: Vec<Rule>,
-    natives: bool,
     wants_schema: bool,
     progress: Progress,
 }
@@ -49,7 +48,7 @@ enum Stdout {
 }
 
 impl FileReader {
-    pub(super) fn new(progress: Progress, set: u32, natives: bool, wants_schema: bool) -> Self {
+    pub(super) fn new(progress: Progress, set: u32, wants_schema: bool) -> Self {
         let spec = Arc::clone(&progress.spec);
         let stdout = match spec.format {
             Format::Text => Stdout::Text(Utf8Chunks::default()),
@@ -57,18 +56,18 @@ impl FileReader {
             Format::Document => Stdout::Document { bytes: Vec::new(), whole: true },
         };
         let rules = spec.rules.iter().filter(|rule| rule.when.holds(set)).cloned().collect();
-        Self { stdout, stderr: Lines::new(MAX_STDERR_LINE), rules, natives, wants_schema, progress }
+        Self { stdout, stderr: Lines::new(MAX_STDERR_LINE), rules, wants_schema, progress }
     }
 
     /// Takes what is left when both streams are over, and judges.
     pub(super) fn read(mut self, exit: Exit) -> Reading {
-        let (rules, natives, progress) = (&self.rules, self.natives, &mut self.progress);
+        let (rules, progress) = (&self.rules, &mut self.progress);
         match &mut self.stdout {
             Stdout::Text(chunks) => progress.delta(&chunks.end()),
-            Stdout::Lines(lines) => lines.end(|line| stdout_line(progress, rules, natives, line)),
+            Stdout::Lines(lines) => lines.end(|line| stdout_line(progress, rules, line)),
             Stdout::Document { bytes, whole } => {
                 let line = Line { bytes, truncated: !*whole };
-                stdout_line(progress, rules, natives, line);
+                stdout_line(progress, rules, line);
             }
         }
         self.stderr.end(|line| stderr_line(progress, line));
@@ -78,12 +77,12 @@ impl FileReader {
 
 impl OutputReader for FileReader {
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
-        let (rules, natives, progress) = (&self.rules, self.natives, &mut self.progress);
+        let (rules, progress) = (&self.rules, &mut self.progress);
         match (stream, &mut self.stdout) {
             (Stream::Stderr, _) => self.stderr.feed(bytes, |line| stderr_line(progress, line)),
             (Stream::Stdout, Stdout::Text(chunks)) => progress.delta(&chunks.feed(bytes)),
             (Stream::Stdout, Stdout::Lines(lines)) => {
-                lines.feed(bytes, |line| stdout_line(progress, rules, natives, line));
+                lines.feed(bytes, |line| stdout_line(progress, rules, line));
             }
             (Stream::Stdout, Stdout::Document { bytes: all, whole }) => {
                 *whole &= all.len() + bytes.len() <= MAX_LINE;
@@ -100,23 +99,21 @@ impl OutputReader for FileReader {
     }
 }
 
-fn stdout_line(progress: &mut Progress, rules: &[Rule], natives: bool, line: Line<'_>) {
+fn stdout_line(progress: &mut Progress, rules: &[Rule], line: Line<'_>) {
     if line.truncated {
         progress.notice("truncated", format!("a line of more than {MAX_LINE} bytes was not read"));
     }
     let bytes = line.bytes;
     let read = !line.truncated
         && with_object(bytes, |object, text| {
-            if natives {
-                progress.push(RunEvent::Native(native(object, text)));
-            }
+            progress.push(RunEvent::Native(native(object, text)));
             for rule in rules {
                 if apply(progress, rule, object) && !rule.also {
                     break;
                 }
             }
         });
-    if !read && natives && !bytes.is_empty() {
+    if !read && !bytes.is_empty() {
         let line = Bytes::copy_from_slice(bytes);
         progress.push(RunEvent::Native(NativeRecord { event_type: "raw".to_owned(), line, json: false }));
     }

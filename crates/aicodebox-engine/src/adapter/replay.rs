@@ -115,7 +115,9 @@ fn outcome(reading: &Reading, events: Vec<RunEvent>) -> Value {
             | RunEvent::Delta(_)
             | RunEvent::Message { .. }
             | RunEvent::Usage(_)
-            | RunEvent::Native(_) => {}
+            | RunEvent::Native(_)
+            | RunEvent::Status(_)
+            | RunEvent::Truncated(_) => {}
         }
     }
     json!({

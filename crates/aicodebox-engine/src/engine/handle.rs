@@ -1,16 +1,21 @@
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::sync::watch;
 
+use super::Events;
 use crate::{
     process::Stop,
-    run::{EndedBy, RunId, RunOutcome},
-    store::EventLog,
+    run::{EndedBy, RunId, RunOutcome, RunStatus},
 };
 
-/// The caller's hold on a run. Dropping it cancels the run, unless it was detached: a caller who went away does
-/// not want the answer any more.
-#[derive(Debug)]
+/// A caller's hold on a run. When the last one is dropped the run is cancelled, unless it was detached: callers who
+/// went away do not want the answer any more.
 pub struct RunHandle {
     /// The run.
     pub id: RunId,
@@ -18,31 +23,39 @@ pub struct RunHandle {
     pub workspace: PathBuf,
     /// Fields of the request that the agent has no way for and that were dropped.
     pub ignored: Vec<&'static str>,
-    log: Arc<EventLog>,
+    pub(super) events: Events,
+    pub(super) hold: Arc<Hold>,
+    pub(super) begun: watch::Receiver<bool>,
+    pub(super) outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
+}
+
+/// What all handles of a run share.
+pub(super) struct Hold {
     stop: Stop,
-    begun: watch::Receiver<bool>,
+    released: AtomicBool,
     outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
-    detached: bool,
+}
+
+impl Hold {
+    pub(super) fn new(stop: Stop, outcome: watch::Receiver<Option<Arc<RunOutcome>>>) -> Arc<Self> {
+        Arc::new(Self { stop, released: AtomicBool::new(false), outcome })
+    }
+
+    /// One that lets go without a word.
+    pub(super) fn released(outcome: watch::Receiver<Option<Arc<RunOutcome>>>) -> Arc<Self> {
+        Arc::new(Self { stop: Stop::default(), released: AtomicBool::new(true), outcome })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.released.load(Ordering::Relaxed) && self.outcome.borrow().is_none() {
+            self.stop.request(EndedBy::Cancelled);
+        }
+    }
 }
 
 impl RunHandle {
-    pub(super) fn new(
-        id: RunId,
-        workspace: PathBuf,
-        ignored: Vec<&'static str>,
-        log: Arc<EventLog>,
-        stop: Stop,
-        begun: watch::Receiver<bool>,
-        outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
-    ) -> Self {
-        Self { id, workspace, ignored, log, stop, begun, outcome, detached: false }
-    }
-
-    /// What happens.
-    pub fn log(&self) -> Arc<EventLog> {
-        self.log.clone()
-    }
-
     /// Waits for the end. Cancel-safe. `None` only if the engine itself was torn down meanwhile.
     pub async fn outcome(&mut self) -> Option<Arc<RunOutcome>> {
         self.outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())
@@ -55,21 +68,23 @@ impl RunHandle {
         }
     }
 
+    /// Where it stands.
+    pub fn status(&self) -> RunStatus {
+        self.outcome.borrow().as_ref().map_or(RunStatus::Running, |outcome| outcome.status())
+    }
+
+    /// What happens in it.
+    pub fn events(&self) -> Events {
+        self.events.clone()
+    }
+
     /// Asks the run to end; the second time, at once.
     pub fn cancel(&self) {
-        self.stop.request(EndedBy::Cancelled);
+        self.hold.stop.request(EndedBy::Cancelled);
     }
 
-    /// Lets the run go on without its caller.
-    pub fn detach(&mut self) {
-        self.detached = true;
-    }
-}
-
-impl Drop for RunHandle {
-    fn drop(&mut self) {
-        if !self.detached && self.outcome.borrow().is_none() {
-            self.stop.request(EndedBy::Cancelled);
-        }
+    /// Lets the run go on without its callers.
+    pub fn detach(&self) {
+        self.hold.released.store(true, Ordering::Relaxed);
     }
 }

@@ -1,48 +1,59 @@
 //! Starts runs, knows which are alive, and ends them: request → plan → supervise → outcome.
 
 mod attempt;
+mod claims;
 mod config;
+mod events;
 mod gate;
 mod handle;
 mod probe;
 mod runner;
 mod schema_run;
+mod stats;
 mod structured;
 
 use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-pub use self::{
-    config::EngineConfig,
-    gate::WhenBusy,
-    handle::RunHandle,
-    structured::{SCHEMA_LIMIT, Schema, json_values},
-};
 use self::{
+    claims::Claims,
     gate::{Gate, GateClosed},
+    handle::Hold,
     probe::Prober,
     runner::Runner,
+    stats::Stats,
+};
+pub use self::{
+    config::EngineConfig,
+    events::{Events, LiveEvents, StoredEvents},
+    gate::WhenBusy,
+    handle::RunHandle,
+    stats::{Counted, SECONDS},
+    structured::{SCHEMA_LIMIT, Schema, json_values},
 };
 use crate::{
     adapter::{AdapterInfo, PlanError},
     process::Stop,
     run::{
-        AnswerCheck, EndedBy, Failure, FailureKind, Origin, RunId, RunOutcome, RunRequest, RunStatus,
+        AnswerCheck, Claim, EndedBy, Failure, FailureKind, Origin, RunId, RunOutcome, RunRequest, RunStatus,
         SessionChoice,
     },
-    store::{EventLog, Keeps, RunRecord, StoreError},
+    store::{EventLog, NewRun, RunFilter, RunPage, RunRecord, StoreError},
 };
 
 /// How long running agents have to end by themselves when the server goes down; with the sweep (1 s) and the
@@ -59,6 +70,10 @@ struct Inner {
     config: EngineConfig,
     gate: Arc<Gate>,
     prober: Prober,
+    claims: Claims,
+    stats: Stats,
+    /// A run is over that calls back.
+    callback: Notify,
     active: Mutex<HashMap<RunId, Arc<Active>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
@@ -69,7 +84,13 @@ struct Active {
     workspace: PathBuf,
     origin: Origin,
     queued: AtomicBool,
+    /// Whether it is on record: before that nobody may know of it.
+    recorded: AtomicBool,
+    log: Arc<EventLog>,
     stop: Stop,
+    /// What those who wait for it hold.
+    hold: Weak<Hold>,
+    begun: watch::Receiver<bool>,
     outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
 }
 
@@ -95,6 +116,9 @@ impl Engine {
             config,
             gate,
             prober,
+            claims: Claims::default(),
+            stats: Stats::default(),
+            callback: Notify::new(),
             active: Mutex::default(),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
@@ -104,13 +128,28 @@ impl Engine {
         engine
     }
 
-    /// Accepts a run: a place in the queue, a plan that works, a record. Then it runs by itself.
+    /// Accepts a run: a place in the queue, a plan that works, a record. Then it runs by itself. With a
+    /// [`RunRequest::claim`] that is known, the handle is that of the run that was started with it.
     ///
     /// # Errors
     /// `Busy`, `QueueFull`, `Shutdown`, `Storage`, and what makes the request impossible for this agent:
     /// `Invalid`, `TooLong`, `Agent` (a Python adapter that failed). A program that is missing is no error here
     /// but an outcome (`Spawn`).
     pub async fn start(&self, request: RunRequest, when_busy: WhenBusy) -> Result<RunHandle, Failure> {
+        let mut turn = None;
+        if let Some(claim) = &request.claim {
+            turn = Some(self.0.claims.turn(claim).await);
+            if let Some(handle) = self.claimed(claim).await? {
+                return Ok(handle);
+            }
+        }
+        // Boxed: it is large, and callers have enough of their own.
+        let begun = Box::pin(self.begin(request, when_busy)).await;
+        drop(turn);
+        begun
+    }
+
+    async fn begin(&self, request: RunRequest, when_busy: WhenBusy) -> Result<RunHandle, Failure> {
         if self.draining() {
             return Err(Failure::new(FailureKind::Shutdown, "the server is shutting down"));
         }
@@ -141,8 +180,9 @@ impl Engine {
         };
         let id = RunId::random();
         let workspace = request.workspace.path.clone();
-        let log = EventLog::new(Keeps { deltas: request.stream, natives: request.natives });
-        let (origin, note) = (request.origin.clone(), request.note.clone());
+        let log = self.0.config.store.log();
+        let origin = request.origin.clone();
+        let (note, claim, callback) = (request.note.clone(), request.claim.clone(), request.callback.clone());
         let mut runner = Runner::new(self.0.clone(), id, request, log.clone(), check);
         let prepared = match runner.prepare().await {
             // A missing program is the deployment's fault, not the request's: the run is on record as failed.
@@ -150,27 +190,28 @@ impl Engine {
             prepared => prepared,
         };
         let ignored = prepared.as_ref().map(|prepared| prepared.ignored.clone()).unwrap_or_default();
-        self.0
-            .config
-            .store
-            .create(RunRecord {
-                id,
-                workspace: workspace.clone(),
-                origin: origin.clone(),
-                created: SystemTime::now(),
-                outcome: None,
-                log: log.clone(),
-                note,
-            })
-            .await
-            .map_err(storage)?;
+        let created = self.0.config.store.create(NewRun {
+            id,
+            workspace: workspace.clone(),
+            origin: origin.clone(),
+            created: SystemTime::now(),
+            log: log.clone(),
+            note,
+            claim,
+            callback,
+        });
         let (stop, begun) = (runner.stop(), runner.begins.subscribe());
         let (publish, outcome) = watch::channel(None);
+        let hold = Hold::new(stop.clone(), outcome.clone());
         let active = Arc::new(Active {
             workspace: workspace.clone(),
             origin,
             queued: AtomicBool::new(ticket.waits()),
-            stop: stop.clone(),
+            recorded: AtomicBool::new(false),
+            log: log.clone(),
+            stop,
+            hold: Arc::downgrade(&hold),
+            begun: begun.clone(),
             outcome: outcome.clone(),
         });
         self.0.active().insert(id, active.clone());
@@ -178,9 +219,60 @@ impl Engine {
         if self.draining() {
             active.stop.request(EndedBy::Shutdown);
         }
+        // The agent starts while the record is being written: nobody knows of the run before both are done.
         // In the caller's span, so that the run's log lines carry the id of the request that asked for it.
-        self.0.tracker.spawn(runner.run(ticket, prepared, active, publish).in_current_span());
-        Ok(RunHandle::new(id, workspace, ignored, log, stop, begun, outcome))
+        self.0.tracker.spawn(runner.run(ticket, prepared, active.clone(), publish).in_current_span());
+        let events = self.events_of(id, Some(log));
+        let handle = RunHandle { id, workspace, ignored, events, hold, begun, outcome };
+        if let Err(error) = created.await {
+            // Without any grace: it has only begun.
+            active.stop.request(EndedBy::Cancelled);
+            active.stop.request(EndedBy::Cancelled);
+            return Err(storage(error));
+        }
+        active.recorded.store(true, Ordering::Release);
+        Ok(handle)
+    }
+
+    /// The run that was started with this key; none = there is none, or no more.
+    async fn claimed(&self, claim: &Claim) -> Result<Option<RunHandle>, Failure> {
+        let store = &self.0.config.store;
+        let Some((id, body)) = store.claimed(&claim.scope, &claim.key).await.map_err(storage)? else {
+            return Ok(None);
+        };
+        if body != claim.body {
+            let message = "this Idempotency-Key was used for another request; give each request its own";
+            return Err(Failure::new(FailureKind::Invalid { field: "Idempotency-Key".into() }, message));
+        }
+        let active = self.0.active().get(&id).cloned();
+        if let Some(active) = active {
+            // Whoever asked first may have gone: then its run goes its own way.
+            let hold = active.hold.upgrade().unwrap_or_else(|| Hold::released(active.outcome.clone()));
+            return Ok(Some(RunHandle {
+                id,
+                workspace: active.workspace.clone(),
+                ignored: Vec::new(),
+                events: self.events_of(id, Some(active.log.clone())),
+                hold,
+                begun: active.begun.clone(),
+                outcome: active.outcome.clone(),
+            }));
+        }
+        let Some(record) = store.run(id).await.map_err(storage)? else { return Ok(None) };
+        let (_publish, outcome) = watch::channel(record.outcome);
+        Ok(Some(RunHandle {
+            id,
+            workspace: record.workspace,
+            ignored: Vec::new(),
+            events: self.events_of(id, None),
+            hold: Hold::released(outcome.clone()),
+            begun: watch::Sender::new(true).subscribe(),
+            outcome,
+        }))
+    }
+
+    fn events_of(&self, id: RunId, log: Option<Arc<EventLog>>) -> Events {
+        Events::new(self.0.config.store.clone(), id, log)
     }
 
     /// Stops a run, waits until nothing of it is left, and says how it ended. `None` = no run of that id is alive.
@@ -201,12 +293,50 @@ impl Engine {
         self.0.config.store.run(id).await
     }
 
+    /// The newest runs that `filter` lets through.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn runs(&self, filter: RunFilter) -> Result<RunPage, StoreError> {
+        self.0.config.store.runs(filter).await
+    }
+
+    /// The events of a run, alive or kept, as far as they are stored. A run that is unknown has none.
+    pub fn events(&self, id: RunId) -> Events {
+        let log = self.0.active().get(&id).map(|active| active.log.clone());
+        self.events_of(id, log)
+    }
+
+    /// Whether that run still waits for its place.
+    pub fn queued(&self, id: RunId) -> bool {
+        self.0.active().get(&id).is_some_and(|run| run.queued.load(Ordering::Relaxed))
+    }
+
+    /// Forgets a run that is over: its record, its events, its key.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn purge(&self, id: RunId) -> Result<(), StoreError> {
+        self.0.config.store.purge(id).await
+    }
+
+    /// What runs have done since the start, in numbers.
+    pub fn counted(&self) -> Counted {
+        self.0.stats.read()
+    }
+
+    /// Waits for the end of a run that calls back, if none has ended since it was asked last. Cancel-safe.
+    pub async fn callback_due(&self) {
+        self.0.callback.notified().await;
+    }
+
     /// The runs that have no outcome yet, oldest first by nothing but their id.
     pub fn active(&self) -> Vec<ActiveRun> {
         let mut runs: Vec<_> = self
             .0
             .active()
             .iter()
+            .filter(|(_id, run)| run.recorded.load(Ordering::Acquire))
             .map(|(&id, run)| ActiveRun {
                 id,
                 workspace: run.workspace.clone(),
@@ -288,7 +418,7 @@ async fn compile(source: Value) -> Result<Schema, Failure> {
     let compiled = tokio::task::spawn_blocking(move || Schema::compile(source)).await;
     compiled.unwrap_or_else(|error| Err(error.to_string())).map_err(|wrong| {
         Failure::new(
-            FailureKind::Invalid { field: "json_schema" },
+            FailureKind::Invalid { field: "json_schema".into() },
             format!("the JSON Schema is not usable: {wrong}"),
         )
     })

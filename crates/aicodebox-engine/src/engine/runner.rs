@@ -20,7 +20,7 @@ use crate::{
     process::Stop,
     run::{
         AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, Failure, FailureKind, Finish, Notice, RunEvent,
-        RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Tokens, Usage, Verdict,
+        RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Stage, Tokens, Usage, Verdict,
     },
     store::{EventLog, SessionPlace},
 };
@@ -129,12 +129,16 @@ impl Runner {
     ) {
         let work = async {
             let waited = ticket.waits();
+            if waited {
+                self.log.push(RunEvent::Status(Stage::Queued));
+            }
             let mut stopped = self.stop.watch();
             tokio::select! {
                 () = ticket.called() => {}
                 _ = stopped.wait_for(|requests| requests.reason.is_some()) => {}
             }
             active.queued.store(false, Ordering::Relaxed);
+            self.log.push(RunEvent::Status(Stage::Running));
             self.attempts_until_done(prepared, waited).await
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
@@ -149,6 +153,10 @@ impl Runner {
             tracing::error!(run = %self.id, %error, "the outcome of a run could not be stored");
         });
         self.log_summary(&outcome);
+        self.engine.stats.ended(&self.request.origin, &outcome);
+        if self.request.callback.is_some() {
+            self.engine.callback.notify_one();
+        }
         drop(ticket);
         self.engine.active().remove(&self.id);
         self.log.close();
@@ -196,13 +204,16 @@ impl Runner {
         }
         self.engine.config.store.keep_session(self.place(), None).await.unwrap_or_else(not_remembered);
         self.log.push(RunEvent::Notice(Notice {
-            code: "session",
+            code: "session".into(),
             message: "the last conversation of this workspace is gone; a new one was begun".into(),
         }));
         true
     }
 
     fn count(&mut self, attempted: &Attempted) {
+        if let Some(exit) = &attempted.exit {
+            self.engine.stats.exited(exit);
+        }
         match (&mut self.usage.known, &attempted.usage) {
             (Some(sum), Some(usage)) => sum.add(usage),
             (None, Some(usage)) => self.usage.known = Some(usage.clone()),
@@ -303,8 +314,8 @@ pub(super) fn stopped(reason: EndedBy) -> Failure {
 pub(super) fn unplannable(error: PlanError) -> Failure {
     let message = error.to_string();
     let kind = match error {
-        PlanError::Refused { field, .. } => FailureKind::Invalid { field },
-        PlanError::TooLong { field, .. } => FailureKind::TooLong { field },
+        PlanError::Refused { field, .. } => FailureKind::Invalid { field: field.into() },
+        PlanError::TooLong { field, .. } => FailureKind::TooLong { field: field.into() },
         PlanError::Program { code, .. } => FailureKind::Spawn { code },
         PlanError::Adapter(_) => FailureKind::Agent(AgentFault::Internal),
     };

@@ -1,11 +1,14 @@
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{SessionId, Usage};
+use super::{SessionId, Usage, json_text};
 
 /// Something that happened in a run. Immutable once the log has given it a number; the outcome is kept apart,
-/// so that it always fits.
-#[derive(Clone, Debug, PartialEq)]
+/// so that it always fits. Stored by the position of its variant: new ones go to the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunEvent {
     /// The agent named its conversation.
     Session(SessionId),
@@ -28,10 +31,32 @@ pub enum RunEvent {
     Notice(Notice),
     /// The provider's own record, untouched.
     Native(NativeRecord),
+    /// Where the run stands before it has an outcome.
+    Status(Stage),
+    /// What the log has no room for; nothing but the outcome follows.
+    Truncated(LeftOut),
+}
+
+/// Where a run stands before it has an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// It waits for its place.
+    Queued,
+    /// It has one.
+    Running,
+}
+
+/// What did not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Events.
+    pub events: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Which part of a tool call an event tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolPhase {
     /// It begins.
     Start,
@@ -42,7 +67,7 @@ pub enum ToolPhase {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolEvent {
     /// The agent's id of the call, or a running number.
     pub id: String,
@@ -51,6 +76,7 @@ pub struct ToolEvent {
     /// Name of the tool.
     pub name: Option<String>,
     /// Its arguments, as the agent printed them.
+    #[serde(with = "json_text::optional")]
     pub input: Option<Value>,
     /// What it answered.
     pub output: Option<String>,
@@ -59,16 +85,16 @@ pub struct ToolEvent {
 }
 
 /// A warning: a short word for programs, a sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// `ignored`, `retry`, `agent`, `truncated`, `usage`, …
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// The sentence.
     pub message: String,
 }
 
 /// One record as the agent printed it. Attempt and sequence are given by the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeRecord {
     /// The provider's name of the record (its `type`), or `raw` for a line that is no JSON object.
     pub event_type: String,

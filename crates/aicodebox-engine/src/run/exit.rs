@@ -1,9 +1,12 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Failure;
 
 /// How the leader of a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// It returned this code, 0–255.
     Code(i32),
@@ -22,7 +25,8 @@ impl ExitStatus {
 }
 
 /// Why the process is gone. The first reason wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// It ended without our doing.
     Itself,
@@ -43,6 +47,20 @@ pub enum EndedBy {
 }
 
 impl EndedBy {
+    /// The word in labels and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Itself => "itself",
+            Self::Finished => "finished",
+            Self::Abort => "abort",
+            Self::Deadline => "deadline",
+            Self::Idle => "idle",
+            Self::Cancelled => "cancelled",
+            Self::Shutdown => "shutdown",
+            Self::Lost => "lost",
+        }
+    }
+
     /// Whether we sent the stop, for another reason than that the run was over.
     pub fn stopped(self) -> bool {
         match self {
@@ -91,8 +109,9 @@ impl Capture {
     }
 }
 
-/// The end of one process tree, after the last process of it is gone.
-#[derive(Clone, Debug)]
+/// The end of one process tree, after the last process of it is gone. Serialised without the two captures: the
+/// store keeps their bytes beside the record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exit {
     /// How the leader ended; `None` when it was lost with its keeper or could not be reaped.
     pub status: Option<ExitStatus>,
@@ -105,8 +124,10 @@ pub struct Exit {
     /// From the launch message to the last report.
     pub took: Duration,
     /// What it wrote to standard output.
+    #[serde(skip)]
     pub stdout: Capture,
     /// What it wrote to standard error.
+    #[serde(skip)]
     pub stderr: Capture,
     /// The fault that the reader aborted for, when `ended_by` is [`EndedBy::Abort`].
     pub abort: Option<Failure>,

@@ -1,19 +1,20 @@
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 /// Why a run did not end well. One table in each surface maps it to the wire; the match has no wildcard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The request cannot be carried out as it is; `field` names the part at fault.
     Invalid {
         /// The request's field, in the spelling of [`super::RunRequest`].
-        field: &'static str,
+        field: Cow<'static, str>,
     },
     /// The prompt, or another field, does not fit the agent's channel; `field` names it.
     TooLong {
         /// The request's field.
-        field: &'static str,
+        field: Cow<'static, str>,
     },
     /// The workspace is taken by another exclusive run.
     Busy,
@@ -48,6 +49,31 @@ pub enum FailureKind {
     Agent(AgentFault),
     /// No answer met the schema, or whatever else it was checked against.
     Schema,
+}
+
+impl FailureKind {
+    /// The word in labels and logs; of a fault that the agent reported, its own name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid",
+            Self::TooLong { .. } => "too_long",
+            Self::Busy => "busy",
+            Self::QueueFull => "queue_full",
+            Self::Spawn { .. } => "spawn",
+            Self::Deadline => "deadline",
+            Self::Idle => "idle",
+            Self::Cancelled => "cancelled",
+            Self::Shutdown => "shutdown",
+            Self::Budget => "budget",
+            Self::Storage => "storage",
+            Self::Stuck => "stuck",
+            Self::Signal(_) => "signal",
+            Self::Exit(_) => "exit",
+            Self::NoFinalEvent => "no_final_event",
+            Self::Agent(fault) => fault.name(),
+            Self::Schema => "schema",
+        }
+    }
 }
 
 /// What an agent or its provider reports. The one list; the names on the wire are in [`AgentFault::name`].
@@ -134,7 +160,7 @@ impl AgentFault {
 }
 
 /// A failure: the kind for programs, a sentence for people, and when to try again if anybody said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind.
     pub kind: FailureKind,

@@ -16,6 +16,16 @@ impl RunId {
         Self(bytes)
     }
 
+    /// The id as it is kept.
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// The id that [`Self::bytes`] gave.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// Reads the 32 hex digits; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 32 {

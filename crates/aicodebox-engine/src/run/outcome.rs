@@ -1,11 +1,13 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Exit, Failure, FailureKind, RunId, SessionId, Usage};
 
 /// The answer is good, or why it is not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The agent ended well.
     Ok,
@@ -14,7 +16,8 @@ pub enum Verdict {
 }
 
 /// Why the model stopped, in the words that OpenAI clients know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// It was done.
     Stop,
@@ -56,6 +59,15 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::TimedOut, Self::Interrupted];
+
+    /// The status of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
     /// The word on every wire.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +82,7 @@ impl RunStatus {
 }
 
 /// One start of the agent; a schema run may need several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attempt {
     /// What this attempt consumed; `None` = unknown.
     pub usage: Option<Usage>,
@@ -81,7 +93,7 @@ pub struct Attempt {
 }
 
 /// How a run ended. There is always one, and it always fits the store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The run.
     pub id: RunId,
@@ -115,6 +127,11 @@ impl RunOutcome {
             Verdict::Ok => None,
             Verdict::Failed(failure) => Some(failure),
         }
+    }
+
+    /// `ok`, or the failure's [`FailureKind::name`].
+    pub fn reason(&self) -> &'static str {
+        self.failure().map_or("ok", |failure| failure.kind.name())
     }
 
     /// The stored status (architecture §4.5).

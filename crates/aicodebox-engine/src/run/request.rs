@@ -1,5 +1,6 @@
 use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{AnswerCheck, SessionId, SessionKey};
@@ -59,8 +60,20 @@ pub enum ToolPolicy {
     Only(Vec<String>),
 }
 
+/// A caller's own key for a run: asked again with it, the caller gets the same run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Whose keys these are.
+    pub scope: [u8; 32],
+    /// The key.
+    pub key: String,
+    /// Digest of what was asked.
+    pub body: [u8; 32],
+}
+
 /// Who asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// `POST /run`.
     Api,
@@ -94,6 +107,9 @@ impl Origin {
             Self::Cron { job } => format!("cron:{job}"),
         })
     }
+
+    /// The names of all surfaces.
+    pub const SURFACES: [&'static str; 6] = ["api", "openai", "mcp", "telegram", "cron", "cli"];
 
     /// The surface's name, for labels and logs.
     pub fn surface(&self) -> &'static str {
@@ -142,10 +158,14 @@ pub struct RunRequest {
     pub idle: Option<Duration>,
     /// Whether deltas are wanted as they come.
     pub stream: bool,
-    /// Whether provider records are to be kept (`eventMode`, event readers).
+    /// Whether the caller wants the provider's records (`eventMode`).
     pub natives: bool,
     /// Who asked.
     pub origin: Origin,
+    /// The key that the run can be asked for again with, as long as it is kept.
+    pub claim: Option<Claim>,
+    /// Where the surface sends the record when the run is over; the engine keeps it and does not look at it.
+    pub callback: Option<String>,
     /// What the surface wants to find again in the record when it answers later; the engine does not look at it.
     pub note: Value,
 }
@@ -171,6 +191,8 @@ impl RunRequest {
             stream: false,
             natives: false,
             origin,
+            claim: None,
+            callback: None,
             note: Value::Null,
         }
     }

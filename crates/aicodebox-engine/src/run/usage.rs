@@ -25,6 +25,7 @@ pub struct Tokens {
 pub struct Usage {
     /// The provider's object; over several steps or attempts numbers are added at any depth, the rest keeps
     /// its first value.
+    #[serde(with = "super::json_text")]
     pub native: Value,
     /// The same in our words.
     pub tokens: Tokens,

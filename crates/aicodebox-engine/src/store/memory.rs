@@ -1,14 +1,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use super::{RunRecord, SessionPlace, Store, StoreError};
-use crate::{
-    BoxFuture,
-    run::{RunId, RunOutcome, SessionId, SessionTotals},
+use super::{
+    Callback, EventLog, LoggedEvent, NewRun, RunFilter, RunPage, RunRecord, RunSummary, SessionPlace, Store,
+    Stored,
 };
+use crate::run::{RunId, RunOutcome, SessionId, SessionTotals};
 
 /// At most this many sessions and session counters are remembered; the oldest go first.
 const MAX_SESSIONS: usize = 10_000;
@@ -24,11 +24,21 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Inner {
-    runs: HashMap<RunId, RunRecord>,
+    runs: HashMap<RunId, Kept>,
+    last_number: i64,
+    claims: HashMap<([u8; 32], String), (RunId, [u8; 32])>,
     finished: VecDeque<Finished>,
     bytes: usize,
     sessions: Recent<SessionPlace, SessionId>,
     totals: Recent<SessionId, SessionTotals>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    number: i64,
+    record: RunRecord,
+    log: Arc<EventLog>,
+    callback: Option<(Callback, Option<SystemTime>)>,
 }
 
 #[derive(Debug)]
@@ -86,10 +96,18 @@ impl Inner {
         while let Some(oldest) = self.finished.front()
             && (self.bytes > max_bytes || oldest.at.elapsed() >= ttl)
         {
-            self.bytes -= oldest.bytes;
-            self.runs.remove(&oldest.id);
-            self.finished.pop_front();
+            let id = oldest.id;
+            self.forget(id);
         }
+    }
+
+    fn forget(&mut self, id: RunId) {
+        let Some(index) = self.finished.iter().position(|finished| finished.id == id) else { return };
+        if let Some(finished) = self.finished.remove(index) {
+            self.bytes -= finished.bytes;
+        }
+        self.runs.remove(&id);
+        self.claims.retain(|_key, (claimed, _body)| *claimed != id);
     }
 }
 
@@ -101,84 +119,155 @@ fn size(outcome: &RunOutcome, log_bytes: usize) -> usize {
     size_of::<RunRecord>() + size_of::<RunOutcome>() + outcome.text.len() + captured + log_bytes
 }
 
+/// An answer that is there already.
+fn ready<'a, T: Send + 'a>(answer: T) -> Stored<'a, T> {
+    Box::pin(async { Ok(answer) })
+}
+
 impl Store for MemoryStore {
-    fn create(&self, record: RunRecord) -> BoxFuture<'_, Result<(), StoreError>> {
-        let mut inner = self.inner();
-        inner.evict(self.ttl, self.max_bytes);
-        inner.runs.insert(record.id, record);
-        Box::pin(async { Ok(()) })
+    fn log(&self) -> Arc<EventLog> {
+        EventLog::in_memory()
     }
 
-    fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn create(&self, run: NewRun) -> Stored<'_, ()> {
+        let NewRun { id, workspace, origin, created, log, note, claim, callback } = run;
         let mut inner = self.inner();
-        if let Some(record) = inner.runs.get_mut(&id) {
-            let bytes = size(&outcome, record.log.bytes());
+        inner.evict(self.ttl, self.max_bytes);
+        inner.last_number += 1;
+        let number = inner.last_number;
+        if let Some(claim) = claim {
+            inner.claims.insert((claim.scope, claim.key), (id, claim.body));
+        }
+        let record = RunRecord {
+            id,
+            workspace,
+            origin,
+            created,
+            finished: None,
+            outcome: None,
+            outcome_sequence: 0,
+            note,
+        };
+        let callback = callback.map(|url| (Callback { id, url, tries: 0 }, None));
+        inner.runs.insert(id, Kept { number, record, log, callback });
+        ready(())
+    }
+
+    fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> Stored<'_, ()> {
+        let mut inner = self.inner();
+        if let Some(Kept { record, log, callback, .. }) = inner.runs.get_mut(&id) {
+            let now = SystemTime::now();
+            let bytes = size(&outcome, log.bytes());
+            record.outcome_sequence = log.seal();
             record.outcome = Some(outcome);
+            record.finished = Some(now);
+            if let Some((_callback, due)) = callback {
+                *due = Some(now);
+            }
             inner.bytes += bytes;
             inner.finished.push_back(Finished { id, at: Instant::now(), bytes });
             inner.evict(self.ttl, self.max_bytes);
         }
-        Box::pin(async { Ok(()) })
+        ready(())
     }
 
-    fn run(&self, id: RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+    fn run(&self, id: RunId) -> Stored<'_, Option<RunRecord>> {
         let mut inner = self.inner();
         inner.evict(self.ttl, self.max_bytes);
-        let record = inner.runs.get(&id).cloned();
-        Box::pin(async { Ok(record) })
+        ready(inner.runs.get(&id).map(|kept| kept.record.clone()))
     }
 
-    fn session<'a>(
-        &'a self,
-        place: &'a SessionPlace,
-    ) -> BoxFuture<'a, Result<Option<SessionId>, StoreError>> {
-        let id = self.inner().sessions.map.get(place).cloned();
-        Box::pin(async { Ok(id) })
+    fn runs(&self, filter: RunFilter) -> Stored<'_, RunPage> {
+        let inner = self.inner();
+        let mut runs: Vec<_> = inner
+            .runs
+            .values()
+            .filter(|Kept { number, record, .. }| {
+                filter.before.is_none_or(|before| *number < before)
+                    && filter.status.is_none_or(|status| record.status() == status)
+                    && filter.surface.is_none_or(|surface| record.origin.surface() == surface)
+            })
+            .collect();
+        runs.sort_by_key(|kept| std::cmp::Reverse(kept.number));
+        let next =
+            runs.get(filter.limit).and(runs.get(filter.limit.saturating_sub(1))).map(|kept| kept.number);
+        let summary = |kept: &Kept| {
+            let RunRecord { id, workspace, origin, created, finished, .. } = kept.record.clone();
+            RunSummary { id, workspace, origin, status: kept.record.status(), created, finished }
+        };
+        ready(RunPage { runs: runs.into_iter().take(filter.limit).map(summary).collect(), next })
     }
 
-    fn keep_session(
-        &self,
-        place: SessionPlace,
-        id: Option<SessionId>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn events(&self, id: RunId, after: u64) -> Stored<'_, Vec<Arc<LoggedEvent>>> {
+        ready(self.inner().runs.get(&id).map(|kept| kept.log.kept_after(after)).unwrap_or_default())
+    }
+
+    fn purge(&self, id: RunId) -> Stored<'_, ()> {
+        self.inner().forget(id);
+        ready(())
+    }
+
+    fn claimed<'a>(&'a self, scope: &'a [u8; 32], key: &'a str) -> Stored<'a, Option<(RunId, [u8; 32])>> {
+        ready(self.inner().claims.get(&(*scope, key.to_owned())).copied())
+    }
+
+    fn session<'a>(&'a self, place: &'a SessionPlace) -> Stored<'a, Option<SessionId>> {
+        ready(self.inner().sessions.map.get(place).cloned())
+    }
+
+    fn keep_session(&self, place: SessionPlace, id: Option<SessionId>) -> Stored<'_, ()> {
         let mut inner = self.inner();
         match id {
             Some(id) => inner.sessions.insert(place, id),
             None => inner.sessions.remove(&place),
         }
-        Box::pin(async { Ok(()) })
+        ready(())
     }
 
-    fn totals<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<SessionTotals>, StoreError>> {
-        let totals = self.inner().totals.map.get(id).cloned();
-        Box::pin(async { Ok(totals) })
+    fn totals<'a>(&'a self, id: &'a SessionId) -> Stored<'a, Option<SessionTotals>> {
+        ready(self.inner().totals.map.get(id).cloned())
     }
 
-    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> Stored<'_, ()> {
         self.inner().totals.insert(id, totals);
-        Box::pin(async { Ok(()) })
+        ready(())
+    }
+
+    fn callbacks(&self, now: SystemTime) -> Stored<'_, (Vec<Callback>, Option<SystemTime>)> {
+        let inner = self.inner();
+        let waiting = inner.runs.values().filter_map(|kept| kept.callback.as_ref());
+        let waiting = waiting.filter_map(|(callback, due)| Some((callback, (*due)?)));
+        let (due, later): (Vec<_>, Vec<_>) = waiting.partition(|(_callback, due)| *due <= now);
+        let next = later.iter().map(|(_callback, due)| *due).min();
+        ready((due.into_iter().map(|(callback, _due)| callback.clone()).collect(), next))
+    }
+
+    fn callback_tried(&self, id: RunId, next: Option<SystemTime>) -> Stored<'_, ()> {
+        if let Some(kept) = self.inner().runs.get_mut(&id)
+            && let Some((callback, due)) = &mut kept.callback
+        {
+            callback.tries += 1;
+            *due = next;
+        }
+        ready(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
-    use crate::{
-        run::{Finish, Origin, RunStatus, SessionKey, Verdict},
-        store::{EventLog, Keeps},
-    };
+    use crate::run::{Finish, Origin, RunStatus, SessionKey, Verdict};
 
-    fn record(id: RunId) -> RunRecord {
-        RunRecord {
+    fn record(id: RunId) -> NewRun {
+        NewRun {
             id,
             workspace: "/w".into(),
             origin: Origin::Api,
             created: SystemTime::now(),
-            outcome: None,
-            log: EventLog::new(Keeps { deltas: false, natives: false }),
+            log: EventLog::in_memory(),
             note: serde_json::Value::Null,
+            claim: None,
+            callback: None,
         }
     }
 

@@ -1,69 +1,75 @@
 //! What outlives a run: its record, its events, and the conversations that later runs continue.
 
+mod event;
 mod log;
 mod memory;
+mod record;
+mod sqlite;
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
-use serde_json::Value;
-
 pub use self::{
-    log::{EventLog, Keeps, LeftOut, LoggedEvent, MAX_BYTES, MAX_EVENTS, Progress},
+    event::LoggedEvent,
+    log::{EventLog, MAX_BYTES, MAX_EVENTS, Place, Written},
     memory::MemoryStore,
+    record::{Callback, NewRun, RunFilter, RunPage, RunRecord, RunSummary},
+    sqlite::{OpenError, SqliteConfig, SqliteStore},
 };
 use crate::{
     BoxFuture,
-    run::{Origin, RunId, RunOutcome, RunStatus, SessionId, SessionKey, SessionTotals},
+    run::{RunId, RunOutcome, SessionId, SessionKey, SessionTotals},
 };
 
-/// Keeps runs and sessions.
-pub trait Store: Send + Sync {
-    /// Takes up a run that has been accepted. When this returns, the run can be found.
-    ///
-    /// # Errors
-    /// When it cannot be written: then the run must not start.
-    fn create(&self, record: RunRecord) -> BoxFuture<'_, Result<(), StoreError>>;
+/// A future answer of the store.
+pub type Stored<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-    /// Writes down how a run ended. When this returns, the outcome can be read any number of times until the TTL.
-    ///
-    /// # Errors
-    /// When it cannot be written; the outcome goes to a waiting caller all the same.
-    fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> BoxFuture<'_, Result<(), StoreError>>;
+/// Keeps runs and sessions. Every method may fail with a [`StoreError`] when the store cannot be read or written.
+pub trait Store: Send + Sync {
+    /// An empty log for a new run, whose events this store keeps.
+    fn log(&self) -> Arc<EventLog>;
+
+    /// Takes up a run that has been accepted: at once, also if the future is never polled. When it is done, the run
+    /// can be found. After an error the run must not go on.
+    fn create(&self, run: NewRun) -> Stored<'_, ()>;
+
+    /// Writes down how a run ended, and its last events. When this is done, the outcome can be read any number of
+    /// times until the TTL. After an error the outcome goes to a waiting caller all the same.
+    fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> Stored<'_, ()>;
 
     /// The record of a run.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn run(&self, id: RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
+    fn run(&self, id: RunId) -> Stored<'_, Option<RunRecord>>;
+
+    /// The newest runs that `filter` lets through, at most [`RunFilter::limit`].
+    fn runs(&self, filter: RunFilter) -> Stored<'_, RunPage>;
+
+    /// The next written events of a run after number `after`: as many as are read at once, at most about 64 KiB.
+    /// None = there are no more.
+    fn events(&self, id: RunId, after: u64) -> Stored<'_, Vec<Arc<LoggedEvent>>>;
+
+    /// Forgets a finished run, its events, and everything that refers to it.
+    fn purge(&self, id: RunId) -> Stored<'_, ()>;
+
+    /// The run that was started with this key, and the digest of what was asked.
+    fn claimed<'a>(&'a self, scope: &'a [u8; 32], key: &'a str) -> Stored<'a, Option<(RunId, [u8; 32])>>;
 
     /// The last conversation at that place.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn session<'a>(&'a self, place: &'a SessionPlace)
-    -> BoxFuture<'a, Result<Option<SessionId>, StoreError>>;
+    fn session<'a>(&'a self, place: &'a SessionPlace) -> Stored<'a, Option<SessionId>>;
 
     /// Remembers it, or forgets it (`None`).
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    fn keep_session(
-        &self,
-        place: SessionPlace,
-        id: Option<SessionId>,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn keep_session(&self, place: SessionPlace, id: Option<SessionId>) -> Stored<'_, ()>;
 
     /// The counters of a session after its last run.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    fn totals<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<SessionTotals>, StoreError>>;
+    fn totals<'a>(&'a self, id: &'a SessionId) -> Stored<'a, Option<SessionTotals>>;
 
     /// Remembers them.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> Stored<'_, ()>;
+
+    /// The callbacks of finished runs that are due at `now`, the longest due first, at most 64; and when the next
+    /// one is.
+    fn callbacks(&self, now: SystemTime) -> Stored<'_, (Vec<Callback>, Option<SystemTime>)>;
+
+    /// A try was made; the next is due at `next`, or never.
+    fn callback_tried(&self, id: RunId, next: Option<SystemTime>) -> Stored<'_, ()>;
 }
 
 /// The store could not read or write; the text says what and what to do.
@@ -80,30 +86,4 @@ pub struct SessionPlace {
     pub workspace: PathBuf,
     /// Whose it is.
     pub key: SessionKey,
-}
-
-/// What is known of a run.
-#[derive(Clone, Debug)]
-pub struct RunRecord {
-    /// The run.
-    pub id: RunId,
-    /// Canonical path of its workspace.
-    pub workspace: PathBuf,
-    /// Who asked.
-    pub origin: Origin,
-    /// When it was accepted.
-    pub created: SystemTime,
-    /// How it ended; `None` = not yet.
-    pub outcome: Option<Arc<RunOutcome>>,
-    /// What happened.
-    pub log: Arc<EventLog>,
-    /// [`crate::run::RunRequest::note`].
-    pub note: Value,
-}
-
-impl RunRecord {
-    /// Where it stands.
-    pub fn status(&self) -> RunStatus {
-        self.outcome.as_ref().map_or(RunStatus::Running, |outcome| outcome.status())
-    }
 }

@@ -25,7 +25,12 @@ impl Events {
         Arc::default()
     }
 
+    /// All but the provider's records, which every line is.
     pub(crate) fn take(&self) -> Vec<String> {
+        self.all().into_iter().filter(|line| !line.starts_with("native ")).collect()
+    }
+
+    fn all(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -49,6 +54,7 @@ impl EventSink for Events {
             RunEvent::Native(record) => {
                 format!("native {} {}", record.event_type, String::from_utf8_lossy(&record.line))
             }
+            RunEvent::Status(_) | RunEvent::Truncated(_) => unreachable!("these are the engine's"),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
@@ -138,17 +144,13 @@ fn plain_text_is_passed_on_as_it_comes_but_never_half_a_character() {
 }
 
 #[test]
-fn native_records_are_given_only_when_they_are_wanted() {
+fn native_records_are_given_as_they_are() {
     let lines = b"{\"type\":\"turn.started\",\"x\":1}\nnot json\n\n{\"no\":\"type\"}\n";
-    let mut request = request();
-    let (mut quiet, events) = reader(&built_in("codex"), &request);
-    quiet.feed(Stream::Stdout, lines);
-    assert!(events.take().is_empty());
-    request.natives = true;
+    let request = request();
     let (mut reader, events) = reader(&built_in("codex"), &request);
     reader.feed(Stream::Stdout, lines);
     assert_eq!(
-        events.take(),
+        events.all(),
         [
             "native turn.started {\"type\":\"turn.started\",\"x\":1}",
             "native raw not json",

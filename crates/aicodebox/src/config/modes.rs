@@ -24,6 +24,8 @@ pub(crate) struct ApiConfig {
     pub(crate) strict_models: bool,
     /// Where a chat works that names no workspace.
     pub(crate) chat_workspace: ChatWorkspace,
+    /// Whether `/metrics` is for everybody.
+    pub(crate) metrics_public: bool,
 }
 
 /// Where a chat works that names no workspace.
@@ -100,6 +102,7 @@ impl ApiConfig {
             cors: Cors::read(reader),
             strict_models: reader.boolean(&API_STRICT_MODELS),
             chat_workspace: reader.word(&API_CHAT_WORKSPACE, &chat_workspaces).unwrap_or(ChatWorkspace::Root),
+            metrics_public: reader.boolean(&API_METRICS_PUBLIC),
         })
     }
 }

@@ -1,5 +1,6 @@
 use std::{path::PathBuf, time::Duration};
 
+use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
 use super::{ConfigError, Environment, Reader, variable::*};
@@ -41,6 +42,12 @@ pub(crate) struct Config {
     pub(crate) idle_timeout: Option<Duration>,
     /// How long finished runs are kept.
     pub(crate) run_ttl: Duration,
+    /// How many bytes the run store may have.
+    pub(crate) store_max_bytes: u64,
+    /// Key that signs callbacks; without one there are none.
+    pub(crate) callback_secret: Option<SecretString>,
+    /// Hosts that callbacks may reach whatever their address.
+    pub(crate) callback_hosts: Vec<String>,
     /// Whether callers may add words to the command line.
     pub(crate) allow_extra_args: bool,
     /// `no_new_privs` for agents.
@@ -103,6 +110,9 @@ impl Config {
             run_timeout: reader.duration(&RUN_TIMEOUT),
             idle_timeout: reader.limit(&IDLE_TIMEOUT),
             run_ttl: reader.duration(&RUN_TTL),
+            store_max_bytes: reader.size(&STORE_MAX_BYTES),
+            callback_secret: reader.secret(&CALLBACK_SECRET),
+            callback_hosts: reader.list(&CALLBACK_ALLOWED_HOSTS),
             allow_extra_args: reader.boolean(&ALLOW_EXTRA_ARGS),
             no_new_privs: reader.boolean(&NO_NEW_PRIVS),
             logging: Logging::read(reader),

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use axum::http::{Request, Response, header};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     body::Incoming,
     client::conn::http1,
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How long one address may take to answer a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Gets what is at addresses that others name. Cheap to clone.
+/// Makes requests to addresses that others name. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Fetcher(Arc<Inner>);
 
@@ -40,6 +40,15 @@ struct Inner {
     allowed: fn(IpAddr) -> bool,
 }
 
+/// One request, which may be sent to several places, one after another.
+struct Outgoing {
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+    /// More than this many bytes of the answer are not read.
+    most: usize,
+}
+
 impl Fetcher {
     /// One that asks the system for names; `trusted` = hosts that may have any address, private ones too.
     pub(crate) fn new(trusted: Vec<String>) -> Self {
@@ -50,15 +59,30 @@ impl Fetcher {
         Self(Arc::new(Inner { resolver, tls: Tls::default(), trusted, allowed }))
     }
 
+    /// Whether a request to this URL could be made at all, as far as that is known without asking for its name.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub(crate) fn check(&self, url: &str) -> Result<(), FetchError> {
+        let url = web_url(url)?;
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => address.into(),
+            Some(Host::Ipv6(address)) => address.into(),
+            Some(Host::Domain(_)) | None => return Ok(()),
+        };
+        self.allow(&host(&url), &[address])
+    }
+
     /// What is at this URL, at most `most` bytes of it. Redirects are followed.
     ///
     /// # Errors
     /// See [`FetchError`]; also for a status that is no success.
     pub(crate) async fn get(&self, url: &str, most: usize) -> Result<Bytes, FetchError> {
+        let request = Outgoing { method: Method::GET, headers: HeaderMap::new(), body: Bytes::new(), most };
         let work = async {
             let mut url = web_url(url)?;
             for _ in 0..=MAX_REDIRECTS {
-                let answer = self.once(&url, most).await?;
+                let answer = self.once(&url, &request).await?;
                 let Some(next) = redirect(&url, &answer)? else {
                     let status = answer.status();
                     if status.is_success() {
@@ -73,14 +97,30 @@ impl Fetcher {
         timeout(LIMIT, work).await.unwrap_or(Err(FetchError::TimedOut(LIMIT.as_secs())))
     }
 
-    async fn once(&self, url: &Url, most: usize) -> Result<Response<Bytes>, FetchError> {
+    /// Sends a body to this URL and gives the status of the answer, whatever it is. A redirect is not followed.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<StatusCode, FetchError> {
+        let request = Outgoing { method: Method::POST, headers, body, most: 64 << 10 };
+        let work = async { self.once(&web_url(url)?, &request).await };
+        let answer = timeout(LIMIT, work).await.unwrap_or(Err(FetchError::TimedOut(LIMIT.as_secs())))?;
+        Ok(answer.status())
+    }
+
+    async fn once(&self, url: &Url, request: &Outgoing) -> Result<Response<Bytes>, FetchError> {
         let stream = self.connect(url).await?;
         let unreachable = |reason: String| FetchError::Unreachable { host: host(url), reason };
         if url.scheme() != "https" {
-            return exchange(TokioIo::new(stream), url, most).await;
+            return exchange(TokioIo::new(stream), url, request).await;
         }
         let stream = self.0.tls.connect(host(url), stream).await.map_err(unreachable)?;
-        exchange(TokioIo::new(stream), url, most).await
+        exchange(TokioIo::new(stream), url, request).await
     }
 
     /// A connection to one of the addresses that were looked at, and to no other.
@@ -118,10 +158,15 @@ impl Fetcher {
                 .map_err(|source| FetchError::Unresolved { host: host.clone(), source })?,
             None => return Err(FetchError::NotAWebUrl),
         };
-        let trusted = self.0.trusted.iter().any(|trusted| trusted.eq_ignore_ascii_case(&host));
-        match found.iter().find(|address| !trusted && !(self.0.allowed)(**address)) {
-            Some(&address) => Err(FetchError::NotPublic { host, address }),
-            None => Ok(found),
+        self.allow(&host, &found)?;
+        Ok(found)
+    }
+
+    fn allow(&self, host: &str, addresses: &[IpAddr]) -> Result<(), FetchError> {
+        let trusted = self.0.trusted.iter().any(|trusted| trusted.eq_ignore_ascii_case(host));
+        match addresses.iter().find(|address| !trusted && !(self.0.allowed)(**address)) {
+            Some(&address) => Err(FetchError::NotPublic { host: host.to_owned(), address }),
+            None => Ok(()),
         }
     }
 }
@@ -164,23 +209,28 @@ fn redirect(url: &Url, answer: &Response<Bytes>) -> Result<Option<Url>, FetchErr
 }
 
 /// Sends the request over an open connection and reads the whole answer.
-async fn exchange<T>(io: T, url: &Url, most: usize) -> Result<Response<Bytes>, FetchError>
+async fn exchange<T>(io: T, url: &Url, request: &Outgoing) -> Result<Response<Bytes>, FetchError>
 where
     T: Read + Write + Unpin + Send + 'static,
 {
     let unreachable = |reason: String| FetchError::Unreachable { host: host(url), reason };
-    let request = Request::get(&url[url::Position::BeforePath..url::Position::AfterQuery])
+    let mut builder = Request::builder()
+        .method(request.method.clone())
+        .uri(&url[url::Position::BeforePath..url::Position::AfterQuery])
         .header(header::HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
         .header(header::USER_AGENT, concat!("aicodebox/", env!("CARGO_PKG_VERSION")))
-        .header(header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| unreachable(error.to_string()))?;
+        .header(header::CONNECTION, "close");
+    if let Some(headers) = builder.headers_mut() {
+        headers.extend(request.headers.clone());
+    }
+    let outgoing =
+        builder.body(Full::new(request.body.clone())).map_err(|error| unreachable(error.to_string()))?;
     let (mut sender, connection) =
         http1::handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
     let mut connection = pin!(connection);
     let mut answer = pin!(async {
-        let answer = sender.send_request(request).await.map_err(|error| unreachable(error.to_string()))?;
-        read(answer, most, unreachable).await
+        let answer = sender.send_request(outgoing).await.map_err(|error| unreachable(error.to_string()))?;
+        read(answer, request.most, unreachable).await
     });
     let mut open = true;
     loop {
@@ -354,5 +404,14 @@ mod tests {
         assert!(matches!(fetcher.get("http://u:p@good.test/", 9).await, Err(FetchError::Credentials)));
         let got = fetcher.get(&format!("http://good.test:{port}/"), 9).await;
         assert!(matches!(got, Err(FetchError::Status { status: 404, .. })), "{got:?}");
+    }
+
+    #[tokio::test]
+    async fn a_body_is_sent() {
+        let (port, _) = server(vec!["HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".into()]);
+        let (fetcher, _) = fetcher(&[("good.test", &[HERE])]);
+        let url = format!("http://good.test:{port}/hook");
+        let status = fetcher.post(&url, HeaderMap::new(), Bytes::from_static(b"{}")).await.unwrap();
+        assert_eq!(status, StatusCode::ACCEPTED);
     }
 }

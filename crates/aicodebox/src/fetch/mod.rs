@@ -1,4 +1,4 @@
-//! Requests that the box itself makes to addresses that others name.
+//! Requests that the box itself makes to addresses that others name: images, callbacks.
 //!
 //! Whoever names an address must not reach by us what he cannot reach himself. So a name is resolved once, all its
 //! addresses must be public ([`is_public`]), the connection goes to one of exactly these, and every redirect goes the

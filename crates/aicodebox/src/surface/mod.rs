@@ -2,9 +2,13 @@
 
 pub(crate) mod http;
 pub(crate) mod openai;
+mod records;
 mod run_answer;
 mod run_event;
+mod run_record;
 mod sse;
 pub(crate) mod terminal;
 mod token;
 mod wire;
+
+pub(crate) use run_record::RunRecordAnswer;

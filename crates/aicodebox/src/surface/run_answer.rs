@@ -2,12 +2,13 @@ use std::path::Path;
 
 use aicodebox_engine::{
     run::{Capture, RunEvent, RunId, RunOutcome, RunStatus, Tokens},
-    store::{EventLog, LoggedEvent},
+    store::LoggedEvent,
 };
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
+use utoipa::ToSchema;
 
-use super::{run_event, wire::Wire};
+use super::{records::Records, run_event, wire::Wire};
 
 /// What the caller wants to see of the outcome. Kept with the run, for those who fetch it later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,115 +35,160 @@ impl Shape {
 }
 
 /// The answer of `/run`: lean, and more where it was asked for or where the run went wrong.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = RunAnswer)]
 pub(crate) struct RunAnswer<'a> {
+    /// 32 hex digits.
+    #[schema(value_type = String)]
     run_id: RunId,
+    /// Absolute path of the directory that the agent worked in.
     #[serde(serialize_with = "path")]
+    #[schema(value_type = String)]
     workspace: &'a Path,
+    /// How the run ended: `completed`, `failed`, `cancelled`, `timed_out` or `interrupted`. Told where the answer is
+    /// fetched, and where somebody else cancelled the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
+    /// The agent's own; 124 for a limit, 143 for a cancelled run, 126 and 127 when it could not start, 128 + n for a
+    /// signal.
     exit_code: i32,
+    /// The answer, also a partial one.
     text: &'a str,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    verbose: Option<Verbose<'a>>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    schema: Option<SchemaPart<'a>>,
+    /// The conversation, for `resume`. Told with `jsonSchema` or `outputFormat: "json-verbose"`, as the next two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    session_id: Option<Option<&'a str>>,
+    /// The provider's own object, summed over all attempts; `null` = not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    usage: Option<Option<&'a Value>>,
+    /// The same in our words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TokensPart>)]
+    tokens: Option<Option<TokensPart>>,
+    /// The answer as JSON. Told with `jsonSchema`, as the next three.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    json: Option<&'a Value>,
+    /// Why no attempt met the schema; stands in the place of `json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parse_error: Option<&'a str>,
+    /// Every start of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<Vec<AttemptPart<'a>>>,
+    /// How often the agent was asked again, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json_retries: Option<usize>,
+    /// The provider's records, by `eventMode`.
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<Vec<Record<'a>>>,
+    /// Some of them did not fit.
     #[serde(skip_serializing_if = "is_false")]
+    #[schema(required = false)]
     events_truncated: bool,
+    /// What the agent or its provider reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorPart<'a>>,
+    /// What the agent wrote, by `includeRaw`: at most the first and the last MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout: Option<String>,
+    /// Something between the two was left out.
     #[serde(skip_serializing_if = "is_false")]
+    #[schema(required = false)]
     stdout_truncated: bool,
+    /// The same of standard error; also when `exitCode` is not 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
+    /// Something between the two was left out.
     #[serde(skip_serializing_if = "is_false")]
+    #[schema(required = false)]
     stderr_truncated: bool,
 }
 
-#[derive(Serialize)]
+/// Token counts that mean the same for every agent; `null` = the agent did not say.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Verbose<'a> {
-    session_id: Option<&'a str>,
-    usage: Option<&'a Value>,
-    tokens: Option<TokensPart>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[schema(as = Tokens)]
 pub(crate) struct TokensPart {
+    /// All input tokens, cached ones included.
     input: Option<u64>,
+    /// Generated tokens.
     output: Option<u64>,
+    /// The part of `input` that was read from a cache.
     cache_read: Option<u64>,
+    /// The part of `input` that was written to a cache.
     cache_write: Option<u64>,
+    /// The part of the output that was reasoning.
     reasoning: Option<u64>,
+    /// US dollars.
     cost_usd: Option<f64>,
 }
 
-/// `parseError` stands in the place of `json` when no attempt met the schema.
-#[derive(Serialize)]
+/// One start of the agent.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct SchemaPart<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    json: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parse_error: Option<&'a str>,
-    attempts: Vec<AttemptPart<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    json_retries: Option<usize>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[schema(as = Attempt)]
 pub(crate) struct AttemptPart<'a> {
+    /// From 0.
     index: usize,
+    /// The provider's own object.
+    #[schema(value_type = Option<Value>)]
     usage: Option<&'a Value>,
     exit_code: i32,
+    /// Why its answer did not meet the schema.
     parse_error: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = RunError)]
 struct ErrorPart<'a> {
+    /// auth, permission, rate_limit, quota, context, content_filter, bad_request, model_not_found, overloaded, provider,
+    /// network, config, session_not_found, empty or internal.
     kind: &'static str,
+    /// For people.
     message: &'a str,
 }
 
 /// One record of the provider: its JSON untouched, or the raw line.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ProviderRecord)]
 pub(crate) struct Record<'a> {
+    /// Running number over all attempts, from 1.
     sequence: u64,
+    /// Index of the attempt, from 0.
     attempt: u32,
+    /// Name of the adapter.
     backend: &'a str,
-    event_type: String,
+    /// The record's own type, or `raw`.
+    event_type: &'a str,
+    /// The record, or the line.
+    #[schema(value_type = Value)]
     event: Box<RawValue>,
 }
 
 impl<'a> Record<'a> {
     /// The record of a logged event; `None` when that is none.
-    pub(crate) fn of(logged: &LoggedEvent, backend: &'a str) -> Option<Self> {
+    pub(crate) fn of(logged: &'a LoggedEvent, backend: &'a str) -> Option<Self> {
         let RunEvent::Native(record) = &logged.event else { return None };
         Some(Self {
             sequence: logged.native_sequence,
             attempt: logged.attempt,
             backend,
-            event_type: record.event_type.clone(),
-            event: run_event::raw(&record.line, record.json),
+            event_type: &record.event_type,
+            event: run_event::raw(record),
         })
     }
 }
 
 impl<'a> RunAnswer<'a> {
     /// The answer to `outcome`. `status` is told with a fetched result, and to a caller whose run somebody
-    /// cancelled.
+    /// cancelled. `records` are looked at only where `shape` wants events.
     pub(crate) fn new(
         workspace: &'a Path,
         outcome: &'a RunOutcome,
-        log: &EventLog,
+        records: &'a Records,
         backend: &'a str,
         shape: Shape,
     ) -> Self {
@@ -151,6 +197,9 @@ impl<'a> RunAnswer<'a> {
             Wire::Answer(kind) => kind,
             Wire::Problem(_) => None,
         });
+        let usage = outcome.usage.as_ref();
+        let last_error = outcome.attempts.last().and_then(|attempt| attempt.parse_error.as_deref());
+        let retries = outcome.attempts.len().checked_sub(1);
         let exit = outcome.exit.as_ref();
         let stdout = exit.map(|exit| &exit.stdout).filter(|_| shape.raw);
         let stderr = exit.map(|exit| &exit.stderr).filter(|_| shape.raw || outcome.exit_code != 0);
@@ -165,10 +214,15 @@ impl<'a> RunAnswer<'a> {
             status: (outcome.status() == RunStatus::Cancelled).then(|| RunStatus::Cancelled.name()),
             exit_code: outcome.exit_code,
             text: &outcome.text,
-            verbose: shape.verbose.then(|| Verbose::new(outcome)),
-            schema: shape.schema.then(|| SchemaPart::new(outcome)),
-            events: shape.events.then(|| records(log, backend)),
-            events_truncated: shape.events && log.left_out().events > 0,
+            session_id: shape.verbose.then(|| outcome.session.as_ref().map(|id| id.0.as_str())),
+            usage: shape.verbose.then(|| usage.map(|usage| &usage.native)),
+            tokens: shape.verbose.then(|| usage.map(|usage| TokensPart::from(usage.tokens))),
+            json: outcome.parsed.as_ref().filter(|_| shape.schema),
+            parse_error: last_error.filter(|_| shape.schema && outcome.parsed.is_none()),
+            attempts: shape.schema.then(|| attempts(outcome)),
+            json_retries: retries.filter(|retries| shape.schema && *retries > 0),
+            events: shape.events.then(|| events(records, backend)),
+            events_truncated: shape.events && records.truncated,
             error: failure.zip(kind).map(|(failure, kind)| ErrorPart { kind, message: &failure.message }),
             stdout: stdout.map(Capture::to_text).or(shape.raw.then(String::new)),
             stdout_truncated: stdout.is_some_and(|capture| capture.dropped > 0),
@@ -183,40 +237,6 @@ impl<'a> RunAnswer<'a> {
     }
 }
 
-impl<'a> Verbose<'a> {
-    fn new(outcome: &'a RunOutcome) -> Self {
-        let usage = outcome.usage.as_ref();
-        Self {
-            session_id: outcome.session.as_ref().map(|id| id.0.as_str()),
-            usage: usage.map(|usage| &usage.native),
-            tokens: usage.map(|usage| TokensPart::from(usage.tokens)),
-        }
-    }
-}
-
-impl<'a> SchemaPart<'a> {
-    fn new(outcome: &'a RunOutcome) -> Self {
-        let last = outcome.attempts.last().and_then(|attempt| attempt.parse_error.as_deref());
-        Self {
-            json: outcome.parsed.as_ref(),
-            parse_error: last.filter(|_| outcome.parsed.is_none()),
-            json_retries: outcome.attempts.len().checked_sub(1).filter(|retries| *retries > 0),
-            attempts: attempts(outcome),
-        }
-    }
-}
-
-impl From<Tokens> for TokensPart {
-    fn from(tokens: Tokens) -> Self {
-        let Tokens { input, output, cache_read, cache_write, reasoning, total: _, cost_usd } = tokens;
-        Self { input, output, cache_read, cache_write, reasoning, cost_usd }
-    }
-}
-
-fn records<'a>(log: &EventLog, backend: &'a str) -> Vec<Record<'a>> {
-    log.after(0, usize::MAX).iter().filter_map(|logged| Record::of(logged, backend)).collect()
-}
-
 /// The attempts of a run whose answer was checked.
 pub(crate) fn attempts(outcome: &RunOutcome) -> Vec<AttemptPart<'_>> {
     let attempts = outcome.attempts.iter().enumerate().map(|(index, attempt)| AttemptPart {
@@ -226,6 +246,17 @@ pub(crate) fn attempts(outcome: &RunOutcome) -> Vec<AttemptPart<'_>> {
         parse_error: attempt.parse_error.as_deref(),
     });
     attempts.collect()
+}
+
+impl From<Tokens> for TokensPart {
+    fn from(tokens: Tokens) -> Self {
+        let Tokens { input, output, cache_read, cache_write, reasoning, total: _, cost_usd } = tokens;
+        Self { input, output, cache_read, cache_write, reasoning, cost_usd }
+    }
+}
+
+fn events<'a>(records: &'a Records, backend: &'a str) -> Vec<Record<'a>> {
+    records.events.iter().filter_map(|logged| Record::of(logged, backend)).collect()
 }
 
 /// A path as JSON text; what is not UTF-8 in it is replaced.

@@ -16,7 +16,7 @@ impl Wire {
     /// The table.
     pub(crate) fn of(kind: &FailureKind) -> Self {
         match kind {
-            FailureKind::Invalid { field: "workspace" } => Self::Problem(StatusCode::BAD_REQUEST),
+            FailureKind::Invalid { field } if field == "workspace" => Self::Problem(StatusCode::BAD_REQUEST),
             FailureKind::Invalid { .. } => Self::Problem(StatusCode::UNPROCESSABLE_ENTITY),
             FailureKind::TooLong { .. } => Self::Problem(StatusCode::PAYLOAD_TOO_LARGE),
             FailureKind::Busy => Self::Problem(StatusCode::CONFLICT),

@@ -67,6 +67,7 @@ effort = "drop"
 "#;
 
 /// What a test wants of its server.
+#[derive(Clone)]
 pub(crate) struct Server {
     adapter: String,
     env: BTreeMap<String, String>,
@@ -114,15 +115,17 @@ impl Server {
 
     /// Starts it and waits until it listens.
     pub(crate) fn start(self) -> Running {
-        let home = Home::new(&self.adapter);
-        let mut command = home.command(if self.under_init { "entrypoint" } else { "serve" });
+        let home = Arc::new(Home::new(&self.adapter));
+        self.start_in(&home)
+    }
+
+    /// The same in directories that are there already.
+    pub(crate) fn start_in(self, home: &Arc<Home>) -> Running {
+        let mut command = home.serving(if self.under_init { "entrypoint" } else { "serve" });
         if self.unprivileged && geteuid().is_root() {
             home.give_to_nobody(&mut command);
         }
         let mut child = command
-            .env("AICODEBOX_API_MODE", "1")
-            .env("AICODEBOX_API_MODE_HOST", "127.0.0.1")
-            .env("AICODEBOX_API_MODE_PORT", "0")
             .env("LOG_FORMAT", "json")
             .envs(&self.env)
             .stdout(Stdio::null())
@@ -132,7 +135,7 @@ impl Server {
         let log = Log::follow(child.stderr.take().unwrap());
         let line = log.wait("listening");
         let address = line["address"].as_str().unwrap().parse().unwrap();
-        Running { child, home, log, address, token: self.token }
+        Running { child, home: home.clone(), log, address, server: self }
     }
 }
 
@@ -168,6 +171,20 @@ impl Home {
         theirs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         theirs.current_dir(self.path("")).uid(NOBODY).gid(NOBODY);
         *command = theirs;
+    }
+
+    /// The program that is to serve on a free port.
+    pub(crate) fn serve(&self) -> Command {
+        self.serving("serve")
+    }
+
+    fn serving(&self, name: &str) -> Command {
+        let mut command = self.command(name);
+        command
+            .env("AICODEBOX_API_MODE", "1")
+            .env("AICODEBOX_API_MODE_HOST", "127.0.0.1")
+            .env("AICODEBOX_API_MODE_PORT", "0");
+        command
     }
 
     /// The program with a clean environment.
@@ -259,10 +276,26 @@ impl Log {
 /// A server that runs. Dropped, it is killed.
 pub(crate) struct Running {
     child: Child,
-    home: Home,
+    home: Arc<Home>,
     pub(crate) log: Log,
     pub(crate) address: SocketAddr,
-    token: Option<String>,
+    server: Server,
+}
+
+/// A server that has ended, with its directories.
+pub(crate) struct Stopped {
+    home: Arc<Home>,
+    server: Server,
+}
+
+impl Stopped {
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub(crate) fn start_again(self) -> Running {
+        self.server.start_in(&self.home)
+    }
 }
 
 impl Running {
@@ -272,6 +305,21 @@ impl Running {
 
     pub(crate) fn home(&self) -> &Home {
         &self.home
+    }
+
+    /// Kills it without a word, and starts another in its directories.
+    pub(crate) fn restart(self) -> Running {
+        let (server, home) = (self.server.clone(), self.home.clone());
+        drop(self);
+        server.start_in(&home)
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stopped(mut self) -> Stopped {
+        self.signal(Signal::SIGTERM);
+        let status = self.ended();
+        assert!(status.success(), "{status}");
+        Stopped { home: self.home.clone(), server: self.server.clone() }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -315,7 +363,7 @@ impl Running {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if let Some(token) = self.token.as_ref().filter(|_| !has("authorization")) {
+        if let Some(token) = self.server.token.as_ref().filter(|_| !has("authorization")) {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }
         if let Some(body) = &body {
@@ -358,6 +406,32 @@ impl Drop for Running {
             eprintln!("log of the server:\n{}", self.log.text());
         }
     }
+}
+
+/// One request to a server that may be gone; none = it is. No token.
+pub(crate) fn try_send(address: SocketAddr, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let mut bytes = Vec::new();
+    try_open(address, method, path, body)?.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    // A server that is killed may leave half an answer, which is none.
+    let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+    let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?.1;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    (length.parse() == Ok(body.len())).then(|| (status, body.to_owned()))
+}
+
+/// The same, with the answer left to the caller.
+pub(crate) fn try_open(address: SocketAddr, method: &str, path: &str, body: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(LIMIT)).ok()?;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    Some(stream)
 }
 
 /// An HTTP answer, to be checked.

@@ -4,18 +4,25 @@
 
 mod adapter;
 mod auth;
+mod callbacks;
 mod cancel;
 mod config;
 mod disconnect;
 mod errors;
+mod events;
 mod harness;
 mod health;
+mod idempotency;
 mod init;
+mod metrics;
 mod openai;
+mod openapi;
 mod process;
 mod pty;
 mod python;
 mod run;
 mod secrets;
 mod shutdown;
+mod sse;
+mod store;
 mod terminal;

@@ -64,7 +64,7 @@ fn json_is_one_object_and_events_are_lines() {
     let words: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(words.iter().filter(|word| **word == "native").count(), 4, "{words:?}");
     let rest: Vec<_> = words.iter().filter(|word| **word != "native").collect();
-    assert_eq!(rest, [&"session", &"delta", &"delta", &"outcome"]);
+    assert_eq!(rest, [&"status", &"session", &"delta", &"delta", &"outcome"]);
     assert_eq!(lines.last().unwrap()["data"]["text"], "hey");
 }
 

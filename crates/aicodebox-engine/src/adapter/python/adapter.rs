@@ -113,7 +113,7 @@ impl Adapter for PythonAdapter {
         // The plan's request object is used; these fields are for a bridge that was replaced since.
         let fields = fields(context.request, None);
         if is_streamed(context.request) {
-            Box::new(StreamReader::new(run, fields, context.request.natives, context.events))
+            Box::new(StreamReader::new(run, fields, context.events))
         } else {
             Box::new(WholeReader::new(run, fields, context.events))
         }

@@ -74,10 +74,10 @@ struct Heard {
 }
 
 impl StreamReader {
-    pub(super) fn new(run: Run, request: Box<RawValue>, natives: bool, events: Arc<dyn EventSink>) -> Self {
+    pub(super) fn new(run: Run, request: Box<RawValue>, events: Arc<dyn EventSink>) -> Self {
         let backlog = Arc::new(Backlog::default());
         let heard = Arc::new(Mutex::new(Heard { said: Said::default(), text: Clip::new(TEXT_LIMIT) }));
-        let asker = Asker { run, request, natives, backlog: backlog.clone(), heard: heard.clone(), events };
+        let asker = Asker { run, request, backlog: backlog.clone(), heard: heard.clone(), events };
         let events = asker.events.clone();
         let mut task = JoinSet::new();
         task.spawn(asker.serve());
@@ -107,7 +107,7 @@ impl OutputReader for StreamReader {
             self.backlog.more.notify_one();
             if dropped > 0 {
                 let message = format!("{dropped} lines were left out: parse_stream_event did not keep up");
-                self.events.push(RunEvent::Notice(Notice { code: "truncated", message }));
+                self.events.push(RunEvent::Notice(Notice { code: "truncated".into(), message }));
             }
             let limit = if exit.ended_by.stopped() { LIMIT_STOPPED } else { LIMIT_REST };
             let late = timeout(limit, self.task.join_next()).await.is_err();
@@ -175,7 +175,6 @@ impl Backlog {
 struct Asker {
     run: Run,
     request: Box<RawValue>,
-    natives: bool,
     backlog: Arc<Backlog>,
     heard: Arc<Mutex<Heard>>,
     events: Arc<dyn EventSink>,
@@ -184,9 +183,7 @@ struct Asker {
 impl Asker {
     async fn serve(self) {
         while let Some(lines) = self.backlog.next().await {
-            if self.natives {
-                lines.iter().for_each(|line| self.events.push(RunEvent::Native(native(line))));
-            }
+            lines.iter().for_each(|line| self.events.push(RunEvent::Native(native(line))));
             let ask = Ask {
                 what: What::Lines,
                 run: self.run.number,
@@ -240,7 +237,7 @@ impl Heard {
                 self.usage(data.and_then(|mut data| Some(data.get_mut("usage")?.take())), events);
             }
             "error" => {
-                events.push(RunEvent::Notice(Notice { code: "agent", message: text.clone() }));
+                events.push(RunEvent::Notice(Notice { code: "agent".into(), message: text.clone() }));
                 self.said.provider_error = Some(text);
             }
             // "raw" is for debugging, and a class may have words of its own.

@@ -66,7 +66,7 @@ impl WholeReader {
         if self.dropped > 0 {
             let message =
                 format!("the last {} bytes of output were not read: {KEPT} is the most", self.dropped);
-            self.events.push(RunEvent::Notice(Notice { code: "truncated", message }));
+            self.events.push(RunEvent::Notice(Notice { code: "truncated".into(), message }));
         }
         let stdout = String::from_utf8_lossy(&self.stdout);
         let ask = Ask {
@@ -103,7 +103,7 @@ impl WholeReader {
         }
         if parsed.events_dropped > 0 {
             let message = format!("{} records of parse_events were left out", parsed.events_dropped);
-            self.events.push(RunEvent::Notice(Notice { code: "truncated", message }));
+            self.events.push(RunEvent::Notice(Notice { code: "truncated".into(), message }));
         }
         if let Some(session) = &said.session {
             self.events.push(RunEvent::Session(session.clone()));

@@ -3,16 +3,24 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use aicodebox_engine::{
     engine::Engine,
     run::{RunId, Workspace},
-    store::RunRecord,
+    store::{RunFilter, RunPage, RunRecord, StoreError},
     workspace::{Scratch, Workspaces},
 };
 use axum::http::StatusCode;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::Problem;
+use crate::{
+    config::Config,
+    fetch::Fetcher,
+    surface::{records::Records, run_answer::Shape},
+};
 
 /// How long the file system may take to answer a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Longest address of a callback, in bytes.
+const MAX_URL: usize = 2_048;
 
 /// What the handlers work with. Cheap to clone.
 #[derive(Clone)]
@@ -25,18 +33,29 @@ struct Inner {
     state_dir: PathBuf,
     allow_extra_args: bool,
     max_body: usize,
+    callbacks: Option<Fetcher>,
 }
 
 impl Api {
+    /// `callbacks` = what sends them, where there is a key to sign them with.
     pub(crate) fn new(
         engine: Engine,
         workspaces: Workspaces,
         scratch: Scratch,
-        state_dir: PathBuf,
-        allow_extra_args: bool,
+        config: &Config,
         max_body: usize,
+        callbacks: Option<Fetcher>,
     ) -> Self {
-        Self(Arc::new(Inner { engine, workspaces, scratch, state_dir, allow_extra_args, max_body }))
+        let (state_dir, allow_extra_args) = (config.state_dir.clone(), config.allow_extra_args);
+        Self(Arc::new(Inner {
+            engine,
+            workspaces,
+            scratch,
+            state_dir,
+            allow_extra_args,
+            max_body,
+            callbacks,
+        }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -53,6 +72,24 @@ impl Api {
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
         &self.0.workspaces
+    }
+
+    /// Checks where a record is to be sent.
+    ///
+    /// # Errors
+    /// 422 when that cannot be, or when nothing is sent.
+    pub(crate) fn callback(&self, url: &str) -> Result<(), Problem> {
+        let fetcher = self.0.callbacks.as_ref().ok_or_else(|| {
+            let detail = "needs a key to sign with: set AICODEBOX_CALLBACK_SECRET on the server";
+            Problem::unprocessable("callbackUrl", detail)
+        })?;
+        if url.len() > MAX_URL {
+            return Err(Problem::unprocessable(
+                "callbackUrl",
+                format_args!("is longer than {MAX_URL} bytes"),
+            ));
+        }
+        fetcher.check(url).map_err(|error| Problem::unprocessable("callbackUrl", error))
     }
 
     pub(crate) fn root_workspace(&self) -> Workspace {
@@ -122,10 +159,37 @@ impl Api {
     /// 503 when the store cannot be read.
     pub(crate) async fn record(&self, id: &str) -> Result<Option<RunRecord>, Problem> {
         let Some(id) = RunId::parse(id) else { return Ok(None) };
-        self.0.engine.get(id).await.map_err(|error| {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run cannot be read: {error}"))
+        self.0.engine.get(id).await.map_err(|error| unreadable(&error))
+    }
+
+    /// The runs that `filter` lets through.
+    ///
+    /// # Errors
+    /// 503 when the store cannot be read.
+    pub(crate) async fn runs(&self, filter: RunFilter) -> Result<RunPage, Problem> {
+        self.0.engine.runs(filter).await.map_err(|error| unreadable(&error))
+    }
+
+    /// Forgets a run that is over.
+    ///
+    /// # Errors
+    /// 503 when the store cannot be written.
+    pub(crate) async fn purge(&self, id: RunId) -> Result<(), Problem> {
+        self.0.engine.purge(id).await.map_err(|error| {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run store cannot be written: {error}"))
                 .retry_after(Duration::from_secs(5))
         })
+    }
+
+    /// The provider's records of a run that is over, if they are to be shown.
+    ///
+    /// # Errors
+    /// 503 when the store cannot be read.
+    pub(crate) async fn records(&self, id: RunId, shape: Shape) -> Result<Records, Problem> {
+        if !shape.events {
+            return Ok(Records::default());
+        }
+        Records::read(self.0.engine.events(id)).await.map_err(|error| unreadable(&error))
     }
 
     /// Which directory cannot be written, if any. A file system that does not answer is one.
@@ -154,4 +218,10 @@ impl Api {
             Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("a file operation failed: {error}")))
         })
     }
+}
+
+/// 503 for a store that cannot be read.
+fn unreadable(error: &StoreError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run store cannot be read: {error}"))
+        .retry_after(Duration::from_secs(5))
 }

@@ -14,23 +14,10 @@ use super::Problem;
 /// How long a body that is refused may take to be sent to its end.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 
-/// Reads a JSON body of at most `limit` bytes.
+/// The bytes of a body that is declared as JSON, at most `limit` of them; [`parse`] makes something of them.
 ///
 /// # Errors
-/// 415 when it is not declared as JSON, 413 when it is too long, 400 when it is no JSON, 422 when a part of it is of
-/// the wrong type; the latter names the part.
-pub(crate) async fn json<T: DeserializeOwned>(
-    headers: &HeaderMap,
-    body: Body,
-    limit: usize,
-) -> Result<T, Problem> {
-    parse(&read_json(headers, body, limit).await?)
-}
-
-/// The bytes of a body that is declared as JSON, at most `limit` of them.
-///
-/// # Errors
-/// 415 when it is declared as something else, 413 when it is too long.
+/// 415 when it is not declared as JSON, 413 when it is too long.
 pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     if !is_json(headers) {
         let detail = "the body must be JSON: send `Content-Type: application/json`";
@@ -70,7 +57,11 @@ async fn discard(mut body: Body) {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// What [`read_json`] gave.
+///
+/// # Errors
+/// 400 when it is no JSON, 422 when a part of it is of the wrong type; the latter names the part.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Else an array would be read as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::unprocessable("body", "expected an object"));

@@ -7,31 +7,67 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Api;
 
-#[derive(Serialize)]
-struct Health<'a> {
+/// Whether all is well.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Health<'a> {
+    /// Whether it is.
     ok: bool,
+    /// Name of the agent's adapter.
     adapter: &'a str,
+    /// The demo agent answers, which asks no model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
     demo: bool,
+    /// What is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 
-/// `GET /healthz`: whether this box can do its work.
+/// Whether this box can do its work
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "getHealth",
+    tag = "health",
+    responses(
+        (status = 200, description = "It is so", body = Health<'_>),
+        (status = 503, description = "It is not", body = Health<'_>),
+    ),
+)]
 pub(crate) async fn health(State(api): State<Api>) -> Response {
     let fault = going_down(&api).or_else(|| no_program(&api));
     answer(&api, fault)
 }
 
-/// `GET /livez`: whether the process answers at all.
+/// Whether the process answers at all
+#[utoipa::path(
+    get,
+    path = "/livez",
+    operation_id = "getLiveness",
+    tag = "health",
+    responses(
+        (status = 200, description = "It is so", body = Health<'_>),
+    ),
+)]
 pub(crate) async fn live(State(api): State<Api>) -> Response {
     answer(&api, None)
 }
 
-/// `GET /readyz`: whether a run that comes now can be taken.
+/// Whether a run that comes now can be taken
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "getReadiness",
+    tag = "health",
+    responses(
+        (status = 200, description = "It is so", body = Health<'_>),
+        (status = 503, description = "It is not", body = Health<'_>),
+    ),
+)]
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
     let fault = match going_down(&api).or_else(|| no_program(&api)) {
         Some(fault) => Some(fault),

@@ -8,12 +8,18 @@
 mod api;
 mod auth;
 mod body;
+mod events;
 mod health;
+mod idempotency;
+mod metrics;
+mod openapi;
 mod problem;
 mod request_id;
 mod router;
+mod routes;
 mod run;
 mod run_request;
+mod runs;
 mod server;
 mod status;
 

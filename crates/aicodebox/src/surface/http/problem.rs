@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::surface::wire::Wire;
 
@@ -22,13 +23,19 @@ pub(crate) struct Problem {
     retry_after: Option<Duration>,
 }
 
-/// The document. `field` is ours: the part of the request that is at fault.
-#[derive(Serialize)]
-struct Document<'a> {
+/// Why there is nothing else to answer (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Document<'a> {
+    /// `about:blank`: the status says it all.
     r#type: &'static str,
+    /// What the status is called.
     title: &'a str,
+    /// The status.
     status: u16,
+    /// What happened, and what to do.
     detail: &'a str,
+    /// The part of the request that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'a str>,
 }
@@ -56,11 +63,12 @@ impl Problem {
     /// The document of a failure, where the table wants one.
     pub(crate) fn of(failure: &Failure) -> Option<Self> {
         let Wire::Problem(status) = Wire::of(&failure.kind) else { return None };
-        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = failure.kind
+        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = &failure.kind
             && field != WHOLE_REQUEST
         {
             // An adapter begins with the field as well, in the engine's spelling.
-            let message = failure.message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": "));
+            let message =
+                failure.message.strip_prefix(field.as_ref()).and_then(|rest| rest.strip_prefix(": "));
             Self::field(status, &camel_case(field), message.unwrap_or(&failure.message))
         } else {
             Self::new(status, &failure.message)

@@ -4,11 +4,10 @@ use axum::{
     Router,
     http::{HeaderName, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
-    routing::{delete, get, post},
 };
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, health, request_id, run, status};
+use super::{Api, Problem, auth, request_id, routes};
 use crate::{
     config::{Access, ApiConfig, Cors},
     surface::token::Token,
@@ -16,19 +15,17 @@ use crate::{
 
 /// The whole API; `beside` = routes that look after access and errors themselves.
 pub(crate) fn router(api: Api, config: &ApiConfig, beside: Router) -> Router {
-    let mut guarded = Router::new()
-        .route("/run", post(run::start))
-        .route("/run/result", get(run::result))
-        .route("/run/{id}", delete(run::cancel))
-        .route("/status", get(status::show))
-        .fallback(unknown_path);
+    let (mut guarded, mut open) = (routes::guarded(), routes::open());
+    if config.metrics_public {
+        open = open.merge(routes::measured());
+    } else {
+        guarded = guarded.merge(routes::measured());
+    }
+    let mut guarded = Router::from(guarded).fallback(unknown_path);
     if let Access::Token(token) = &config.access {
         guarded = guarded.layer(from_fn_with_state(Token::new(token), auth::require));
     }
-    let mut all = Router::new()
-        .route("/healthz", get(health::health))
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
+    let mut all = Router::from(open)
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
         .with_state(api)

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
-    run::{RunId, RunStatus},
+    run::{RunId, RunRequest, RunStatus},
 };
 use axum::{
     Json,
@@ -14,32 +14,76 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Api, Problem, body,
+    Api, Problem, body, idempotency,
     run_request::{Asked, RunBody},
 };
-use crate::surface::run_answer::{self, RunAnswer, Shape};
+use crate::{
+    config::parse::boolean,
+    surface::run_answer::{self, RunAnswer, Shape},
+};
 
 /// Where a run stands, when there is nothing more to tell.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Standing<'a> {
+pub(crate) struct Standing<'a> {
+    /// 32 hex digits.
+    #[schema(value_type = String)]
     run_id: RunId,
+    /// Absolute path of the directory that the agent works in.
     #[serde(serialize_with = "run_answer::path")]
+    #[schema(value_type = String)]
     workspace: &'a Path,
+    /// `running` until the run is over, also while it waits.
     status: &'static str,
+    /// What was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     fire_and_forget: Option<bool>,
 }
 
-/// `POST /run`.
+/// What a run has to say: its whole answer, or where it stands.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum RunSays<'a> {
+    Answer(Box<RunAnswer<'a>>),
+    Standing(Standing<'a>),
+}
+
+/// Start an agent
+///
+/// Waits for its answer, unless `async` or `fireAndForget` is set. A client that leaves meanwhile cancels the run,
+/// unless `detach` is set.
+#[utoipa::path(
+    post,
+    path = "/run",
+    operation_id = "startRun",
+    tag = "runs",
+    params((
+        "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$",
+        description = "A name of the caller's own: asked again with it and the same body, the same run answers",
+    )),
+    request_body = RunBody,
+    responses(
+        (status = 200, description = "The answer, or where the run stands", body = RunSays<'_>),
+        (status = 400, description = "No JSON, or a path that leads nowhere good"),
+        (status = 409, description = "Another run has this workspace to itself; `Retry-After` says when to ask again"),
+        (status = 413, description = "The body is too long, or the prompt for this agent"),
+        (status = 415, description = "The body is not declared as JSON"),
+        (status = 422, description = "`field` names the part that cannot be accepted"),
+        (status = 429, description = "Too many runs wait; `Retry-After` says when to ask again"),
+        (status = 500, description = "A fault of the server"),
+        (status = 503, description = "The server goes down, or its store cannot be written"),
+    ),
+)]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, content) = request.into_parts();
-    let body: RunBody = body::json(&parts.headers, content, api.max_body()).await?;
-    let asked = body.into_asked(&api, &parts.headers).await?;
+    let body = body::read_json(&parts.headers, content, api.max_body()).await?;
+    let asked = body::parse::<RunBody>(&body)?.into_asked(&api).await?;
     let Asked { request, shape, at_once, fire_and_forget, detach } = asked;
-    let mut handle = api.engine().start(request, WhenBusy::Refuse).await.map_err(|failure| {
+    let request = RunRequest { claim: idempotency::claim(&parts.headers, &body)?, ..request };
+    let handle = api.engine().start(request, WhenBusy::Refuse).await.map_err(|failure| {
         // What the engine refuses is a problem document by the table; anything else would be its fault.
         Problem::of(&failure)
             .unwrap_or_else(|| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message))
@@ -51,10 +95,11 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Result<Re
         let standing = Standing {
             run_id: handle.id,
             workspace: &handle.workspace,
-            status: RunStatus::Running.name(),
+            // Asked again with the same key, it may be over.
+            status: handle.status().name(),
             fire_and_forget: Some(fire_and_forget),
         };
-        return Ok(Json(standing).into_response());
+        return Ok(Json(RunSays::Standing(standing)).into_response());
     }
     wait(&api, handle, shape).await
 }
@@ -68,16 +113,36 @@ async fn wait(api: &Api, mut handle: RunHandle, shape: Shape) -> Result<Response
         return Err(problem);
     }
     let backend = &api.engine().adapter().name;
-    Ok(Json(RunAnswer::new(&handle.workspace, &outcome, &handle.log(), backend, shape)).into_response())
+    let records = api.records(handle.id, shape).await?;
+    let answer = RunAnswer::new(&handle.workspace, &outcome, &records, backend, shape);
+    Ok(Json(RunSays::Answer(Box::new(answer))).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ResultQuery {
+    /// The run's id.
     #[serde(rename = "runId", alias = "run_id")]
+    #[param(required, value_type = String, pattern = "^[0-9a-f]{32}$")]
     run_id: Option<String>,
 }
 
-/// `GET /run/result?runId=`: any number of times, until the run is forgotten.
+/// The answer of a run, or where it stands
+///
+/// Any number of times, until the run is forgotten.
+#[utoipa::path(
+    get,
+    path = "/run/result",
+    operation_id = "getResult",
+    tag = "runs",
+    params(ResultQuery),
+    responses(
+        (status = 200, description = "The answer, or where the run stands", body = RunSays<'_>),
+        (status = 404, description = "No such run"),
+        (status = 422, description = "No id was given"),
+        (status = 503, description = "The store cannot be read"),
+    ),
+)]
 pub(crate) async fn result(
     State(api): State<Api>,
     query: Result<Query<ResultQuery>, QueryRejection>,
@@ -89,31 +154,68 @@ pub(crate) async fn result(
         let status = RunStatus::Running.name();
         let standing =
             Standing { run_id: record.id, workspace: &record.workspace, status, fire_and_forget: None };
-        return Ok(Json(standing).into_response());
+        return Ok(Json(RunSays::Standing(standing)).into_response());
     };
     let shape = Shape::from_note(&record.note);
     let backend = &api.engine().adapter().name;
-    let answer = RunAnswer::new(&record.workspace, outcome, &record.log, backend, shape);
-    Ok(Json(answer.with_status(outcome.status())).into_response())
+    let records = api.records(record.id, shape).await?;
+    let answer = RunAnswer::new(&record.workspace, outcome, &records, backend, shape);
+    Ok(Json(RunSays::Answer(Box::new(answer.with_status(outcome.status())))).into_response())
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Cancelled {
+pub(crate) struct Cancelled {
+    #[schema(value_type = String)]
     run_id: RunId,
+    /// How the run ended.
     status: &'static str,
 }
 
-/// `DELETE /run/{id}`: answers when nothing of the run is left.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CancelQuery {
+    /// Forget the run afterwards: its record, its events, its key.
+    #[param(value_type = Option<bool>)]
+    purge: Option<String>,
+}
+
+/// Stop a run
+///
+/// Answers when nothing of it is left. A run that is over keeps its status.
+#[utoipa::path(
+    delete,
+    path = "/run/{id}",
+    operation_id = "cancelRun",
+    tag = "runs",
+    params(("id" = String, Path, description = "The run's id", pattern = "^[0-9a-f]{32}$"), CancelQuery),
+    responses(
+        (status = 200, description = "How it ended", body = Cancelled),
+        (status = 404, description = "No such run"),
+        (status = 422, description = "`purge` is neither true nor false"),
+        (status = 503, description = "The store cannot be used"),
+    ),
+)]
 pub(crate) async fn cancel(
     State(api): State<Api>,
     id: Result<UrlPath<String>, PathRejection>,
+    query: Result<Query<CancelQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let UrlPath(id) = id.map_err(|_| Problem::no_such_run())?;
+    let Query(query) = query.map_err(|error| Problem::unprocessable("purge", error))?;
+    let purge = match query.purge.as_deref() {
+        None => false,
+        Some(text) => {
+            boolean(text).ok_or_else(|| Problem::unprocessable("purge", "must be true or false"))?
+        }
+    };
     let run_id = RunId::parse(&id).ok_or_else(Problem::no_such_run)?;
     let status = match api.engine().cancel(run_id).await {
         Some(status) => status,
         None => api.record(&id).await?.ok_or_else(Problem::no_such_run)?.status(),
     };
+    if purge {
+        api.purge(run_id).await?;
+    }
     Ok(Json(Cancelled { run_id, status: status.name() }).into_response())
 }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use aicodebox_engine::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy};
-use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
+use utoipa::ToSchema;
 
 use super::{Api, Problem};
 use crate::surface::run_answer::Shape;
@@ -11,60 +11,88 @@ use crate::surface::run_answer::Shape;
 /// Longest limit that a caller may set.
 const MAX_LIMIT: Duration = Duration::from_secs(30 * 86_400);
 
-/// The body of `POST /run`. Names it does not know are ignored, as the original did.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// The body of `POST /run`. Names it does not know are ignored, as the original did; every name may also be written
+/// in snake_case.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RunBody {
+    /// The task; not empty.
+    #[schema(required, nullable = false, value_type = String, pattern = r"\S")]
     prompt: Option<String>,
+    /// Where to work: a path below the workspace root, which is made if it is missing. Without one, the root.
     workspace: Option<String>,
+    /// Which model.
     model: Option<String>,
+    /// Replaces the agent's own system prompt.
     #[serde(alias = "system_prompt")]
     system_prompt: Option<String>,
+    /// Is added to it.
     #[serde(alias = "append_system_prompt")]
     append_system_prompt: Option<String>,
+    /// JSON Schema that the answer has to meet; the agent is asked again at most three times.
     #[serde(alias = "json_schema")]
+    #[schema(value_type = Option<Object>)]
     json_schema: Option<Value>,
+    /// `json-verbose` adds session, usage and tokens to the answer.
     #[serde(alias = "output_format")]
     output_format: Option<OutputFormat>,
+    /// Whether the provider's records are part of the answer; `auto` = with a schema or `json-verbose`.
     #[serde(alias = "event_mode")]
     event_mode: Option<EventMode>,
+    /// Begin a new conversation instead of going on with the last one of this workspace.
     #[serde(alias = "no_continue")]
     no_continue: Option<bool>,
+    /// The conversation to go on with.
     resume: Option<String>,
+    /// Answer at once.
     r#async: Option<bool>,
+    /// The same.
     #[serde(alias = "fire_and_forget")]
     fire_and_forget: Option<bool>,
+    /// Limit of the whole run; more than 0, at most 30 days.
     #[serde(alias = "timeout_seconds")]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 2_592_000)]
     timeout_seconds: Option<Number>,
+    /// Limit of the agent's silence; the same bounds.
     #[serde(alias = "idle_timeout_seconds")]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 2_592_000)]
     idle_timeout_seconds: Option<Number>,
+    /// How hard to think, in the agent's words.
     thinking: Option<String>,
+    /// Only these tools.
     #[serde(alias = "tools_allowlist")]
     tools_allowlist: Option<Vec<String>>,
+    /// No tools at all.
     #[serde(alias = "no_tools")]
     no_tools: Option<bool>,
+    /// More words for the agent's command line.
     #[serde(alias = "extra_args")]
     extra_args: Option<Vec<String>>,
+    /// Add what the agent wrote to both streams.
     #[serde(alias = "include_raw")]
     include_raw: Option<bool>,
+    /// A temporary workspace of its own; not with `workspace`.
     ephemeral: Option<bool>,
+    /// Paths of image files in the workspace.
     images: Option<Vec<String>>,
+    /// Go on when the client leaves.
     detach: Option<bool>,
+    /// Where the record is sent when the run is over, signed; needs `AICODEBOX_CALLBACK_SECRET` on the server.
     #[serde(alias = "callback_url")]
-    callback_url: Option<Value>,
+    callback_url: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum OutputFormat {
+pub(crate) enum OutputFormat {
     Text,
     Json,
     JsonVerbose,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum EventMode {
+pub(crate) enum EventMode {
     Auto,
     None,
     Full,
@@ -87,8 +115,7 @@ impl RunBody {
     ///
     /// # Errors
     /// 400 for a path, 422 for any other field.
-    pub(crate) async fn into_asked(self, api: &Api, headers: &HeaderMap) -> Result<Asked, Problem> {
-        self.refuse_what_is_missing(headers)?;
+    pub(crate) async fn into_asked(self, api: &Api) -> Result<Asked, Problem> {
         let prompt = match self.prompt {
             Some(prompt) if !prompt.trim().is_empty() => prompt,
             Some(_) => return Err(Problem::unprocessable("prompt", "must not be empty")),
@@ -98,6 +125,10 @@ impl RunBody {
         if !extra_args.is_empty() && !api.allow_extra_args() {
             let detail = "are not allowed on this server (AICODEBOX_ALLOW_EXTRA_ARGS=0)";
             return Err(Problem::unprocessable("extraArgs", detail));
+        }
+        let callback = given(self.callback_url);
+        if let Some(url) = &callback {
+            api.callback(url)?;
         }
         let deadline = limit("timeoutSeconds", self.timeout_seconds.as_ref())?;
         let idle = limit("idleTimeoutSeconds", self.idle_timeout_seconds.as_ref())?;
@@ -151,22 +182,11 @@ impl RunBody {
                 deadline,
                 idle,
                 natives: shape.events,
+                callback,
                 note: shape.to_note(),
                 ..RunRequest::new(prompt, workspace, Origin::Api)
             },
         })
-    }
-
-    /// What this version cannot do must not be passed over in silence.
-    fn refuse_what_is_missing(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let asked = [
-            ("callbackUrl", self.callback_url.is_some()),
-            ("Idempotency-Key", headers.contains_key("idempotency-key")),
-        ];
-        match asked.into_iter().find(|(_, asked)| *asked) {
-            Some((name, _)) => Err(Problem::unprocessable(name, "is not supported by this version")),
-            None => Ok(()),
-        }
     }
 }
 

@@ -117,7 +117,7 @@ impl Chats {
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
         let started = api.engine().start(run, WhenBusy::Wait).await;
-        let mut handle = started.map_err(|failure| ApiError::of(&failure))?;
+        let handle = started.map_err(|failure| ApiError::of(&failure))?;
         if detach {
             handle.detach();
         }

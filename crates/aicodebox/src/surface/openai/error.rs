@@ -3,6 +3,7 @@ use std::{borrow::Cow, time::Duration};
 use aicodebox_engine::{
     adapter::AdapterInfo,
     run::{AgentFault, Failure, FailureKind, RunOutcome},
+    store::StoreError,
 };
 use axum::{
     Json,
@@ -106,6 +107,12 @@ impl ApiError {
         };
         let error = Self::new(status, code, message);
         Self { param, retry_after: failure.retry_after.or(error.retry_after), ..error }
+    }
+
+    /// 503: what happens in a run cannot be read back.
+    pub(crate) fn of_store(error: &StoreError) -> Self {
+        let message = format!("the events of this run cannot be read: {error}");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Some("storage"), message)
     }
 
     /// The failure of a run of this agent; `None` when it went well. A crash is told with exit code and the end of

@@ -10,7 +10,6 @@ mod chunks;
 mod error;
 mod headers;
 mod images;
-mod live;
 mod message;
 mod models;
 mod prompt;

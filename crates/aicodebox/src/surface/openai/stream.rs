@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use aicodebox_engine::{
-    engine::{Engine, RunHandle},
+    engine::{Engine, LiveEvents, RunHandle},
     run::{RunEvent, RunOutcome},
-    store::LoggedEvent,
+    store::{LoggedEvent, StoreError},
 };
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -13,7 +13,6 @@ use super::{
     chats::lost,
     chunks::{self, Chunks},
     error::ApiError,
-    live::Live,
     request::StreamOptions,
     response::{Answer, Head, UsagePart},
     translate::Shape,
@@ -30,7 +29,7 @@ const HEADERS_LIMIT: Duration = Duration::from_secs(10);
 /// back for it; dropping it lets go of the run, which cancels it.
 pub(crate) struct ChatStream {
     handle: RunHandle,
-    live: Live,
+    events: LiveEvents,
     chunks: Chunks,
     options: StreamOptions,
     shape: Shape,
@@ -64,7 +63,7 @@ impl ChatStream {
         prompt_bytes: usize,
     ) -> Self {
         Self {
-            live: Live::new(&handle),
+            events: handle.events().live(),
             handle,
             chunks: Chunks::new(head, options.usage),
             options,
@@ -81,16 +80,16 @@ impl ChatStream {
     /// # Errors
     /// The failure of a run that ended before it said anything.
     pub(crate) async fn until_first(&mut self) -> Result<(), ApiError> {
-        let mut live = Live::new(&self.handle);
+        let mut ahead = self.handle.events().live();
         let text_first = self.shape == Shape::Text;
         let first = async {
             loop {
-                let events = live.next().await;
+                let events = ahead.next().await?;
                 if events.is_empty() {
-                    return true;
+                    return Ok(true);
                 }
-                if text_first && events.iter().any(is_text) {
-                    return false;
+                if text_first && events.iter().any(|logged| is_text(logged)) {
+                    return Ok(false);
                 }
             }
         };
@@ -99,7 +98,7 @@ impl ChatStream {
             sleep(HEADERS_LIMIT).await;
         };
         let over = tokio::select! {
-            over = first => over,
+            over = first => over.map_err(|error: StoreError| ApiError::of_store(&error))?,
             () = limit => false,
         };
         if over {
@@ -133,8 +132,16 @@ impl ChatStream {
         }
         let silent_until = Instant::now() + KEEP_ALIVE;
         loop {
-            let Ok(events) = timeout_at(silent_until, self.live.next()).await else {
+            let Ok(events) = timeout_at(silent_until, self.events.next()).await else {
                 return Some(sse::KEEP_ALIVE_LINE.into());
+            };
+            let events = match events {
+                Ok(events) => events,
+                Err(error) => {
+                    chunks::error(&mut out, &ApiError::of_store(&error));
+                    self.write_done(&mut out);
+                    return Some(out.into());
+                }
             };
             if events.is_empty() {
                 self.write_end(&mut out).await;
@@ -198,12 +205,16 @@ impl ChatStream {
             },
             None => chunks::error(out, &lost()),
         }
+        self.write_done(out);
+    }
+
+    fn write_done(&mut self, out: &mut Vec<u8>) {
         chunks::done(out);
         self.place = Place::End;
     }
 
     fn write_answer(&mut self, out: &mut Vec<u8>, outcome: &RunOutcome) {
-        let left_out = self.live.missed();
+        let left_out = self.events.missed();
         if self.shape == Shape::Text && left_out > 0 {
             self.end_segment();
             self.write_text(

@@ -7,19 +7,17 @@ use std::{
 use aicodebox_engine::{
     engine::{Engine, RunHandle, WhenBusy},
     run::{FailureKind, RunEvent, RunOutcome, RunRequest},
-    store::{EventLog, LoggedEvent},
+    store::LoggedEvent,
 };
 use serde::Serialize;
 use tokio::time::interval;
 
 use super::{interrupt::Interrupts, progress::Progress};
 use crate::surface::{
+    records::Records,
     run_answer::{RunAnswer, Shape},
     run_event::EventLine,
 };
-
-/// Events are taken from the log in portions of this many.
-const BATCH: usize = 256;
 
 /// What goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub(crate) async fn run(
             return Ok(1);
         }
     };
-    let mut view = View { output, progress: Progress::new(colour), seen: 0, text: Text::default() };
+    let mut view = View { output, progress: Progress::new(colour), text: Text::default() };
     let outcome = follow(&mut handle, &mut interrupts, &mut view).await?;
     let Some(outcome) = outcome else {
         complain("the run was lost");
@@ -73,17 +71,17 @@ async fn follow(
     interrupts: &mut Interrupts,
     view: &mut View,
 ) -> io::Result<Option<Arc<RunOutcome>>> {
-    let log = handle.log();
-    let mut progress = log.progress();
+    let mut events = handle.events().live();
+    let mut over = false;
     let mut seconds = interval(Duration::from_secs(1));
     loop {
-        view.events(&log)?;
         tokio::select! {
-            outcome = handle.outcome() => {
-                view.events(&log)?;
-                return Ok(outcome);
+            batch = events.next(), if !over => {
+                let batch = batch.map_err(io::Error::other)?;
+                over = batch.is_empty();
+                view.events(&batch)?;
             }
-            Ok(()) = progress.changed() => {}
+            outcome = handle.outcome(), if over => return Ok(outcome),
             () = interrupts.next() => handle.cancel(),
             _ = seconds.tick() => view.tick(),
         }
@@ -94,23 +92,17 @@ async fn follow(
 struct View {
     output: Output,
     progress: Progress,
-    seen: u64,
     text: Text,
 }
 
 impl View {
     /// Shows what is new.
-    fn events(&mut self, log: &EventLog) -> io::Result<()> {
-        loop {
-            let batch = log.after(self.seen, BATCH);
-            let Some(last) = batch.last() else { return Ok(()) };
-            self.seen = last.sequence;
-            let mut stdout = io::stdout().lock();
-            for logged in &batch {
-                self.event(&mut stdout, logged)?;
-            }
-            stdout.flush()?;
+    fn events(&mut self, batch: &[Arc<LoggedEvent>]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        for logged in batch {
+            self.event(&mut stdout, logged)?;
         }
+        stdout.flush()
     }
 
     fn event(&mut self, stdout: &mut impl Write, logged: &LoggedEvent) -> io::Result<()> {
@@ -141,7 +133,12 @@ impl View {
                 self.text.finish_line(stdout)?;
                 self.progress.notice(notice);
             }
-            RunEvent::Session(_) | RunEvent::Thinking(_) | RunEvent::Usage(_) | RunEvent::Native(_) => {}
+            RunEvent::Session(_)
+            | RunEvent::Thinking(_)
+            | RunEvent::Usage(_)
+            | RunEvent::Native(_)
+            | RunEvent::Status(_)
+            | RunEvent::Truncated(_) => {}
         }
         Ok(())
     }
@@ -167,8 +164,8 @@ impl View {
             Output::Json | Output::Events => {
                 let shape = Shape { verbose: true, ..Shape::default() };
                 let backend = &engine.adapter().name;
-                let log = handle.log();
-                let answer = RunAnswer::new(&handle.workspace, outcome, &log, backend, shape)
+                let records = Records::default();
+                let answer = RunAnswer::new(&handle.workspace, outcome, &records, backend, shape)
                     .with_status(outcome.status());
                 match self.output {
                     Output::Events => json_line(&mut stdout, &Last { event: "outcome", data: answer })?,

@@ -88,10 +88,17 @@ impl Box_ {
 
     pub(super) async fn run(&self, request: RunRequest) -> (Arc<RunOutcome>, Vec<RunEvent>) {
         let mut handle = self.engine.start(request, WhenBusy::Wait).await.unwrap();
-        let outcome = within(25, handle.outcome()).await.unwrap();
-        let events =
-            handle.log().after(0, usize::MAX).into_iter().map(|logged| logged.event.clone()).collect();
-        (outcome, events)
+        let mut live = handle.events().live();
+        let mut events = Vec::new();
+        loop {
+            let batch = within(25, live.next()).await.unwrap();
+            if batch.is_empty() {
+                break;
+            }
+            let told = batch.iter().map(|logged| logged.event.clone());
+            events.extend(told.filter(|event| !matches!(event, RunEvent::Status(_))));
+        }
+        (within(25, handle.outcome()).await.unwrap(), events)
     }
 
     /// The failure with which a run is not even accepted.

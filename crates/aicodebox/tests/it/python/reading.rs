@@ -22,7 +22,6 @@ async fn a_result_has_text_session_and_usage() {
     assert!(
         events.iter().any(|event| matches!(event, RunEvent::Message { text, .. } if text == "Grüße, Welt"))
     );
-    assert!(!events.iter().any(|event| matches!(event, RunEvent::Native(_))));
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn a_long_prompt_and_every_character_come_through() {
 async fn what_validate_refuses_is_refused_with_its_text() {
     let box_ = Box_::new("unruly:Unruly").await;
     let refused = box_.refused(box_.request("refuse", Origin::Api)).await;
-    assert_eq!(refused.kind, FailureKind::Invalid { field: "request" });
+    assert_eq!(refused.kind, FailureKind::Invalid { field: "request".into() });
     assert_eq!(refused.message, "thinking='wild' is not for this agent: ü");
 }
 
@@ -49,10 +49,10 @@ async fn images_are_refused_and_a_long_argument_is_too_long() {
     let box_ = Box_::new("unruly:Unruly").await;
     let mut request = box_.request("x", Origin::Api);
     request.images = vec![box_.path().join("a.png")];
-    assert_eq!(box_.refused(request).await.kind, FailureKind::Invalid { field: "images" });
+    assert_eq!(box_.refused(request).await.kind, FailureKind::Invalid { field: "images".into() });
     let prompt = format!("long argument {}", "x".repeat(200_000));
     let refused = box_.refused(box_.request(&prompt, Origin::Api)).await;
-    assert_eq!(refused.kind, FailureKind::TooLong { field: "prompt" });
+    assert_eq!(refused.kind, FailureKind::TooLong { field: "prompt".into() });
 }
 
 #[tokio::test]

@@ -1,0 +1,178 @@
+//! The statements that change something. Each may be run again after a transaction that did not commit.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use rusqlite::{Connection, params};
+
+use super::{
+    block,
+    convert::{damaged, path_bytes, to_integer, to_json, to_millis},
+    outcome,
+    queue::Command,
+};
+use crate::{
+    run::{RunId, RunOutcome, RunStatus},
+    store::{EventLog, NewRun},
+};
+
+/// Sessions and their counters are kept this long after their last run.
+pub(super) const SESSIONS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Runs that have no outcome yet, and what they are in the database.
+pub(super) type Open = HashMap<RunId, OpenRun>;
+
+#[derive(Clone)]
+pub(super) struct OpenRun {
+    pub(super) number: i64,
+    pub(super) log: Arc<EventLog>,
+    calls_back: bool,
+}
+
+/// What a transaction will have done once it is committed.
+#[derive(Default)]
+pub(super) struct Done {
+    /// How far logs are written.
+    pub(super) written: Vec<(Arc<EventLog>, u64)>,
+    /// Runs that have their outcome.
+    pub(super) finished: Vec<RunId>,
+}
+
+/// Does one command.
+pub(super) fn command(
+    connection: &Connection,
+    open: &mut Open,
+    command: &Command,
+    done: &mut Done,
+) -> rusqlite::Result<()> {
+    match command {
+        Command::Create(run) => {
+            let number = create(connection, run)?;
+            let calls_back = run.callback.is_some();
+            open.insert(run.id, OpenRun { number, log: run.log.clone(), calls_back });
+        }
+        Command::Finish(id, outcome) => {
+            let run = open.get(id).cloned().ok_or_else(|| damaged("the run was never written".into()))?;
+            finish(connection, &run, outcome, done)?;
+            done.finished.push(*id);
+        }
+        Command::Purge(id) => {
+            connection
+                .prepare_cached("DELETE FROM run WHERE id = ?1 AND status <> 'running'")?
+                .execute([id.bytes()])?;
+        }
+        Command::KeepSession(place, Some(id)) => {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO session VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![place.adapter, path_bytes(&place.workspace), place.key.0, id.0, now()])?;
+        }
+        Command::KeepSession(place, None) => {
+            connection
+                .prepare_cached("DELETE FROM session WHERE adapter = ?1 AND workspace = ?2 AND key = ?3")?
+                .execute(params![place.adapter, path_bytes(&place.workspace), place.key.0])?;
+        }
+        Command::KeepTotals(id, totals) => {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO session_usage VALUES (?1, ?2, ?3)")?
+                .execute(params![id.0, to_json(totals)?, now()])?;
+        }
+        Command::CallbackTried(id, Some(next)) => {
+            connection
+                .prepare_cached(
+                    "UPDATE callback SET tries = tries + 1, due = ?2
+                     WHERE run = (SELECT number FROM run WHERE id = ?1)",
+                )?
+                .execute(params![id.bytes(), to_millis(*next)])?;
+        }
+        Command::CallbackTried(id, None) => {
+            connection
+                .prepare_cached("DELETE FROM callback WHERE run = (SELECT number FROM run WHERE id = ?1)")?
+                .execute([id.bytes()])?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a log has that is not written yet.
+pub(super) fn events(
+    connection: &Connection,
+    run: &OpenRun,
+    written: &mut Vec<(Arc<EventLog>, u64)>,
+) -> rusqlite::Result<()> {
+    let events = run.log.unwritten();
+    let Some(last) = events.last() else { return Ok(()) };
+    let blocks = block::encode(&events).map_err(|error| damaged(error.to_string()))?;
+    let mut insert = connection.prepare_cached("INSERT INTO event_block VALUES (?1, ?2, ?3, ?4)")?;
+    for block in blocks {
+        insert.execute(params![run.number, to_integer(block.first), to_integer(block.last), block.bytes])?;
+    }
+    written.push((run.log.clone(), last.sequence));
+    Ok(())
+}
+
+fn create(connection: &Connection, run: &NewRun) -> rusqlite::Result<i64> {
+    let note = if run.note.is_null() { None } else { Some(to_json(&run.note)?) };
+    connection
+        .prepare_cached(
+            "INSERT INTO run (id, status, surface, created, workspace, origin, note)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            run.id.bytes(),
+            RunStatus::Running.name(),
+            run.origin.surface(),
+            to_millis(run.created),
+            path_bytes(&run.workspace),
+            to_json(&run.origin)?,
+            note,
+        ])?;
+    let number = connection.last_insert_rowid();
+    if let Some(claim) = &run.claim {
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO claim VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![claim.scope, claim.key, claim.body, number])?;
+    }
+    if let Some(url) = &run.callback {
+        connection
+            .prepare_cached("INSERT INTO callback (run, url) VALUES (?1, ?2)")?
+            .execute(params![number, url])?;
+    }
+    Ok(number)
+}
+
+fn finish(
+    connection: &Connection,
+    run: &OpenRun,
+    outcome: &RunOutcome,
+    done: &mut Done,
+) -> rusqlite::Result<()> {
+    let sequence = run.log.seal();
+    events(connection, run, &mut done.written)?;
+    finished(connection, run.number, outcome, sequence)?;
+    if run.calls_back {
+        connection
+            .prepare_cached("UPDATE callback SET due = ?2 WHERE run = ?1")?
+            .execute(params![run.number, now()])?;
+    }
+    Ok(())
+}
+
+/// Writes an outcome and the run's new status.
+pub(super) fn finished(
+    connection: &Connection,
+    run: i64,
+    outcome: &RunOutcome,
+    sequence: u64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE run SET status = ?2, finished = ?3, outcome_sequence = ?4 WHERE number = ?1")?
+        .execute(params![run, outcome.status().name(), now(), to_integer(sequence)])?;
+    outcome::write(connection, run, outcome)
+}
+
+fn now() -> i64 {
+    to_millis(SystemTime::now())
+}

@@ -1,0 +1,280 @@
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::{
+    fault::explain,
+    open::connect,
+    queue::{Command, Job, Queue, Turn},
+    retention::Retention,
+    write::{self, Done, Open},
+};
+use crate::{
+    run::{RunId, RunOutcome},
+    store::StoreError,
+};
+
+/// From so many pages on, the write-ahead log is brought into the database, beside the writing.
+const CHECKPOINT_PAGES: u32 = 1_000;
+/// So often at most.
+const CHECKPOINT_PAUSE: Duration = Duration::from_millis(250);
+/// With so many pages (64 MiB) the writer waits for it: beside ever new pages it would never end.
+const CHECKPOINT_NOW: u32 = 16_384;
+/// How soon an outcome that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// At most so many outcomes wait for another try.
+const MAX_UNWRITTEN: usize = 2_048;
+
+/// Outcomes that could not be written yet: readers find them here.
+#[derive(Default)]
+pub(super) struct Unwritten(Mutex<HashMap<RunId, Arc<RunOutcome>>>);
+
+impl Unwritten {
+    pub(super) fn get(&self, id: RunId) -> Option<Arc<RunOutcome>> {
+        self.all().get(&id).cloned()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<RunId, Arc<RunOutcome>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one that writes: a thread that takes everything that waits into one transaction, and answers after the commit.
+pub(super) struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    queue: Arc<Queue>,
+    open: Open,
+    unwritten: Arc<Unwritten>,
+    retention: Retention,
+    forget_at: Instant,
+    retry_at: Instant,
+    wal_pages: Arc<AtomicU32>,
+}
+
+impl Writer {
+    /// # Errors
+    /// When the second connection or a thread cannot be made.
+    pub(super) fn start(
+        mut connection: Connection,
+        path: PathBuf,
+        queue: Arc<Queue>,
+        unwritten: Arc<Unwritten>,
+        retention: Retention,
+    ) -> std::io::Result<[thread::JoinHandle<()>; 2]> {
+        let (call, called) = sync_channel(1);
+        let wal_pages = Arc::new(AtomicU32::new(0));
+        watch_wal(&mut connection, wal_pages.clone(), call).map_err(std::io::Error::other)?;
+        let checkpoints = connect(&path).map_err(std::io::Error::other)?;
+        let now = Instant::now();
+        let mut writer = Self {
+            connection,
+            path,
+            queue,
+            open: Open::new(),
+            unwritten,
+            retention,
+            forget_at: now + retention.interval(),
+            retry_at: now,
+            wal_pages,
+        };
+        let thread = |name: &str| thread::Builder::new().name(name.into());
+        Ok([
+            thread("store").spawn(move || writer.run())?,
+            thread("checkpoints").spawn(move || checkpoint(&checkpoints, &called))?,
+        ])
+    }
+
+    fn run(&mut self) {
+        loop {
+            let due = if self.unwritten.all().is_empty() {
+                self.forget_at
+            } else {
+                self.retry_at.min(self.forget_at)
+            };
+            match self.queue.next(due.saturating_duration_since(Instant::now())) {
+                Turn::Write { jobs, events } => self.write(jobs, events),
+                Turn::Idle => {}
+                Turn::Over => break,
+            }
+            self.retry();
+            self.forget();
+            if self.wal_pages.load(Ordering::Relaxed) >= CHECKPOINT_NOW {
+                self.checkpoint_now();
+            }
+        }
+        self.retry_at = Instant::now();
+        self.retry();
+    }
+
+    /// One transaction for all; if it fails, one for each, so that only those fail that must.
+    fn write(&mut self, jobs: Vec<Job>, events: bool) {
+        let together = self.transact(jobs.iter().map(|job| &job.command), events);
+        let alone = jobs.len() == 1 && !events;
+        for Job { command, answer } in jobs {
+            let result = match &together {
+                Err(_) if !alone => self.transact([&command], false),
+                result => result.clone(),
+            };
+            if let Err(error) = &result {
+                self.keep_for_later(command, error);
+            }
+            // Nobody waits any more: it is done all the same.
+            let _gone = answer.send(result);
+        }
+    }
+
+    fn transact<'a>(
+        &mut self,
+        commands: impl IntoIterator<Item = &'a Command>,
+        events: bool,
+    ) -> Result<(), StoreError> {
+        let mut done = Done::default();
+        let result = (|| {
+            // Not deferred: a transaction that has read cannot always be turned into one that writes.
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for command in commands {
+                write::command(&transaction, &mut self.open, command, &mut done)?;
+            }
+            if events {
+                // Those that have just ended have written theirs.
+                for run in
+                    self.open.iter().filter(|(id, _run)| !done.finished.contains(id)).map(|(_id, run)| run)
+                {
+                    write::events(&transaction, run, &mut done.written)?;
+                }
+            }
+            transaction.commit()
+        })();
+        if let Err(error) = result {
+            let error = explain(&error, &self.path);
+            tracing::error!(%error, "the store cannot be written");
+            return Err(error);
+        }
+        for (log, last) in done.written {
+            log.set_written(last);
+        }
+        for id in done.finished {
+            self.open.remove(&id);
+            self.unwritten.all().remove(&id);
+        }
+        Ok(())
+    }
+
+    /// An outcome that could not be written is not lost while the server lives. A run that could not begin is.
+    fn keep_for_later(&mut self, command: Command, error: &StoreError) {
+        match command {
+            Command::Create(run) => {
+                self.open.remove(&run.id);
+            }
+            Command::Finish(id, outcome) if self.open.contains_key(&id) => {
+                let mut unwritten = self.unwritten.all();
+                if unwritten.len() < MAX_UNWRITTEN {
+                    unwritten.insert(id, outcome);
+                    self.retry_at = Instant::now() + RETRY;
+                } else {
+                    self.open.remove(&id);
+                    tracing::error!(run = %id, %error, "the outcome of a run is lost: too many cannot be stored");
+                }
+            }
+            Command::Finish(..)
+            | Command::Purge(_)
+            | Command::KeepSession(..)
+            | Command::KeepTotals(..)
+            | Command::CallbackTried(..) => {}
+        }
+    }
+
+    fn retry(&mut self) {
+        if self.retry_at > Instant::now() {
+            return;
+        }
+        let waiting: Vec<_> =
+            self.unwritten.all().iter().map(|(&id, outcome)| Command::Finish(id, outcome.clone())).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        match self.transact(&waiting, false) {
+            Ok(()) => {
+                tracing::info!(outcomes = waiting.len(), "outcomes that could not be stored are stored now")
+            }
+            Err(error) => tracing::warn!(outcomes = waiting.len(), %error, "outcomes still cannot be stored"),
+        }
+        self.retry_at = Instant::now() + RETRY;
+    }
+
+    fn forget(&mut self) {
+        if self.forget_at > Instant::now() {
+            return;
+        }
+        let step = (|| {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let more = self.retention.step(&transaction)?;
+            transaction.commit().map(|()| more)
+        })();
+        let wait = match step {
+            // Not at once: those who wait go first.
+            Ok(true) => Duration::from_millis(20),
+            Ok(false) => self.retention.interval(),
+            Err(error) => {
+                tracing::error!(error = %explain(&error, &self.path), "old runs cannot be removed");
+                self.retention.interval()
+            }
+        };
+        self.forget_at = Instant::now() + wait;
+    }
+
+    fn checkpoint_now(&mut self) {
+        self.wal_pages.store(0, Ordering::Relaxed);
+        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_row| Ok(()));
+        if let Err(error) = result {
+            tracing::warn!(error = %explain(&error, &self.path), "the write-ahead log cannot be cut");
+        }
+    }
+}
+
+/// Counts the pages of the write-ahead log, and calls for a checkpoint when they are many.
+fn watch_wal(
+    connection: &mut Connection,
+    pages: Arc<AtomicU32>,
+    call: SyncSender<()>,
+) -> rusqlite::Result<()> {
+    connection.wal_hook(Some(move |_wal: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
+        let count = u32::try_from(count).unwrap_or(0);
+        pages.store(count, Ordering::Relaxed);
+        if count >= CHECKPOINT_PAGES {
+            // Full: it has been called already.
+            let _called = call.try_send(());
+        }
+        Ok(())
+    }))
+}
+
+/// Brings the write-ahead log into the database without holding up the writer: that waits for the disk.
+fn checkpoint(connection: &Connection, called: &Receiver<()>) {
+    while called.recv().is_ok() {
+        let again_at = Instant::now() + CHECKPOINT_PAUSE;
+        let result = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_row| Ok(()));
+        if let Err(error) = result {
+            tracing::warn!(%error, "the write-ahead log could not be brought into the run store");
+        }
+        // Calls meanwhile need no answer: there will be others, as long as anything is written.
+        loop {
+            match called.recv_timeout(again_at.saturating_duration_since(Instant::now())) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use aicodebox_engine::{
+    engine::Engine,
+    store::{Callback, Store},
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use secrecy::SecretString;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::signature::sign;
+use crate::{fetch::Fetcher, surface::RunRecordAnswer};
+
+/// How long after a failed try the next one is made: six tries over an hour.
+pub(crate) const SCHEDULE: &[Duration] = &[
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(14 * 60),
+    Duration::from_secs(40 * 60),
+];
+/// So many are sent at the same time.
+const TOGETHER: usize = 8;
+/// How often one looks without being told: a run whose end could not be stored at once tells nobody.
+const LOOK: Duration = Duration::from_secs(60);
+/// How soon a store that could not be used is asked again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Sends the records that are due.
+pub(crate) struct Sender {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) fetcher: Fetcher,
+    /// What signs them.
+    pub(crate) secret: SecretString,
+    /// How long to wait after each failed try; then it is given up.
+    pub(crate) schedule: &'static [Duration],
+    /// Name of the adapter.
+    pub(crate) backend: String,
+}
+
+impl Sender {
+    /// Sends until `stop`.
+    pub(crate) async fn serve(self, engine: &Engine, stop: CancellationToken) {
+        let work = async {
+            loop {
+                let wait = self.send_due().await;
+                tokio::select! {
+                    () = engine.callback_due() => {}
+                    () = sleep(wait) => {}
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Sends all that is due now, and says how long nothing will be.
+    async fn send_due(&self) -> Duration {
+        loop {
+            let now = SystemTime::now();
+            match self.store.callbacks(now).await {
+                Ok((due, next)) if due.is_empty() => {
+                    let next = next.map_or(LOOK, |next| next.duration_since(now).unwrap_or_default());
+                    return next.min(LOOK);
+                }
+                Ok((due, _next)) => {
+                    stream::iter(due).for_each_concurrent(TOGETHER, |due| self.send(due)).await;
+                }
+                Err(error) => {
+                    warn!(%error, "callbacks cannot be read");
+                    return PAUSE;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, callback: Callback) {
+        let (run, tries) = (callback.id, callback.tries + 1);
+        let next = match self.try_once(&callback).await {
+            Ok(()) => {
+                debug!(%run, tries, "callback taken");
+                None
+            }
+            Err(reason) => match self.schedule.get(callback.tries as usize) {
+                Some(wait) => {
+                    debug!(%run, tries, reason, "callback not taken");
+                    Some(SystemTime::now() + *wait)
+                }
+                None => {
+                    warn!(%run, tries, reason, "callback given up");
+                    None
+                }
+            },
+        };
+        if let Err(error) = self.store.callback_tried(run, next).await {
+            warn!(%run, %error, "a callback will be sent again: that it was sent cannot be stored");
+            // Not at once, as long as the store is in this state.
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn try_once(&self, callback: &Callback) -> Result<(), String> {
+        let record = self.store.run(callback.id).await.map_err(|error| error.to_string())?;
+        let record = record.ok_or("the run is no longer kept")?;
+        let answer = RunRecordAnswer::new(&record, false, &self.backend);
+        let body = serde_json::to_vec(&answer).map_err(|error| error.to_string())?;
+        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let signature =
+            HeaderValue::try_from(sign(&self.secret, seconds, &body)).map_err(|error| error.to_string())?;
+        let headers = HeaderMap::from_iter([
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (HeaderName::from_static("x-aicodebox-signature"), signature),
+        ]);
+        match self.fetcher.post(&callback.url, headers, Bytes::from(body)).await {
+            Ok(status) if status.is_success() => Ok(()),
+            Ok(status) => Err(format!("the receiver answered {status}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        sync::mpsc,
+        thread,
+    };
+
+    use aicodebox_engine::{
+        run::{Finish, Origin, RunId, RunOutcome, Verdict},
+        store::{MemoryStore, NewRun},
+    };
+
+    use super::*;
+
+    /// A receiver that gives these statuses, one per request, and tells what it got.
+    fn receiver(statuses: &'static [u16]) -> (String, mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let (told, got) = mpsc::channel();
+        thread::spawn(move || {
+            for status in statuses {
+                let (stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    reader.read_line(&mut head).unwrap();
+                }
+                told.send(head).unwrap();
+                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n");
+                reader.into_inner().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        (url, got)
+    }
+
+    async fn finished(url: &str) -> (Arc<dyn Store>, RunId) {
+        let store = MemoryStore::new(Duration::from_secs(60), 1 << 20);
+        let id = RunId::random();
+        let run = NewRun {
+            id,
+            workspace: "/w".into(),
+            origin: Origin::Api,
+            created: SystemTime::now(),
+            log: store.log(),
+            note: serde_json::Value::Null,
+            claim: None,
+            callback: Some(url.to_owned()),
+        };
+        store.create(run).await.unwrap();
+        let outcome = RunOutcome {
+            id,
+            verdict: Verdict::Ok,
+            text: "hi".into(),
+            parsed: None,
+            finish: Finish::Stop,
+            session: None,
+            usage: None,
+            attempts: Vec::new(),
+            exit_code: 0,
+            exit: None,
+            took: Duration::ZERO,
+        };
+        store.finish(id, Arc::new(outcome)).await.unwrap();
+        (Arc::new(store), id)
+    }
+
+    fn sender(store: Arc<dyn Store>, schedule: &'static [Duration]) -> Sender {
+        let fetcher = Fetcher::new(vec!["127.0.0.1".into()]);
+        Sender { store, fetcher, secret: SecretString::from("key"), schedule, backend: "x".into() }
+    }
+
+    const AT_ONCE: &[Duration] = &[Duration::ZERO; SCHEDULE.len()];
+
+    #[tokio::test]
+    async fn a_receiver_that_fails_five_times_gets_the_sixth() {
+        let (url, got) = receiver(&[500, 404, 302, 503, 429, 204, 200]);
+        let (store, _id) = finished(&url).await;
+        let sender = sender(store.clone(), AT_ONCE);
+        sender.send_due().await;
+        assert_eq!(got.try_iter().count(), 6, "and not one more");
+        assert_eq!(store.callbacks(SystemTime::now()).await.unwrap(), (Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn after_the_sixth_it_is_given_up() {
+        let (url, got) = receiver(&[500; 7]);
+        let (store, _id) = finished(&url).await;
+        sender(store.clone(), AT_ONCE).send_due().await;
+        assert_eq!(got.try_iter().count(), 6);
+        assert_eq!(store.callbacks(SystemTime::now()).await.unwrap(), (Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn the_next_try_waits_for_its_time() {
+        let (url, _got) = receiver(&[500]);
+        let (store, id) = finished(&url).await;
+        let wait = sender(store.clone(), SCHEDULE).send_due().await;
+        assert!(wait > Duration::from_secs(8) && wait <= SCHEDULE[0], "{wait:?}");
+        let due = store.callbacks(SystemTime::now() + SCHEDULE[0]).await.unwrap().0;
+        assert_eq!((due[0].id, due[0].tries), (id, 1));
+        let hour: Duration = SCHEDULE.iter().sum();
+        assert!(hour.as_secs().abs_diff(3_600) < 60, "{hour:?}");
+    }
+
+    #[tokio::test]
+    async fn addresses_that_are_not_public_get_nothing() {
+        let (url, got) = receiver(&[200]);
+        let (store, _id) = finished(&url).await;
+        let fetcher = Fetcher::new(Vec::new());
+        Sender { fetcher, ..sender(store, AT_ONCE) }.send_due().await;
+        assert_eq!(got.try_iter().count(), 0);
+    }
+}

@@ -1,0 +1,29 @@
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Api, events, health, metrics, openapi, run, runs, status};
+
+/// What needs the token, with its description.
+pub(super) fn guarded() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(run::start))
+        .routes(routes!(run::result))
+        .routes(routes!(runs::show, run::cancel))
+        .routes(routes!(events::follow))
+        .routes(routes!(runs::list))
+        .routes(routes!(status::show))
+}
+
+/// What anybody may ask, with its description.
+pub(super) fn open() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(health::health))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(openapi::show))
+        .routes(routes!(openapi::docs))
+}
+
+/// What needs the token unless it is made public, with its description.
+pub(super) fn measured() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(metrics::show))
+}

@@ -1,0 +1,106 @@
+//! `Idempotency-Key`: asked again, the same run answers.
+
+use std::{fs, thread};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Running, Server, eventually};
+
+/// Leaves a line for every time that it runs.
+const ONCE: &str = "echo ran >> ran; cat go > /dev/null 2>&1; echo done";
+
+fn ask(server: &Running, key: &str, body: &Value) -> Answer {
+    server.send("POST", "/run", &[("Idempotency-Key", key)], Some(body.to_string()))
+}
+
+fn times(server: &Running) -> usize {
+    fs::read_to_string(server.workspace().join("ran")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn the_same_key_and_body_are_the_same_run_also_after_a_restart() {
+    let server = Server::new().token("t").start();
+    let body = json!({"prompt": ONCE});
+    let first = ask(&server, "a", &body).status(200).field("/text", "done");
+    let again = ask(&server, "a", &body).status(200);
+    assert_eq!(first.body, again.body);
+    let server = server.restart();
+    assert_eq!(ask(&server, "a", &body).status(200).body, first.body);
+    assert_eq!(times(&server), 1);
+    let other = ask(&server, "b", &body).status(200);
+    assert_ne!(other.text("/runId"), first.text("/runId"));
+    assert_eq!(times(&server), 2);
+}
+
+#[test]
+fn another_body_under_the_same_key_is_refused() {
+    let server = Server::new().start();
+    ask(&server, "a", &json!({"prompt": "echo a"})).status(200);
+    let answer = ask(&server, "a", &json!({"prompt": "echo b"})).field("/field", "Idempotency-Key");
+    answer.problem(422);
+    for bad in ["a b", "é", &"x".repeat(256)] {
+        ask(&server, bad, &json!({"prompt": "echo a"})).problem(422);
+    }
+}
+
+#[test]
+fn who_asks_while_it_runs_waits_for_it() {
+    let server = Server::new().start();
+    let body = json!({"prompt": "echo ran >> ran; until [ -e go ]; do sleep 0.01; done; echo done"});
+    let answers: Vec<_> = thread::scope(|scope| {
+        let callers: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(&server, "a", &body))).collect();
+        eventually("it runs", || (times(&server) > 0).then_some(()));
+        fs::write(server.workspace().join("go"), "").unwrap();
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    let id = answers[0].text("/runId");
+    for answer in answers {
+        answer.status(200).field("/text", "done").field("/runId", id.as_str());
+    }
+    assert_eq!(times(&server), 1);
+}
+
+#[test]
+fn one_caller_who_leaves_does_not_end_the_run_of_the_others() {
+    let server = Server::new().start();
+    let body = json!({"prompt": "echo ran >> ran; until [ -e go ]; do sleep 0.01; done; echo done"});
+    let first = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
+    eventually("it runs", || (times(&server) > 0).then_some(()));
+    let second = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
+    // The second is in the server for sure when its request has been read; the third tells by its answer.
+    let fetched = json!({"prompt": "echo x", "async": true, "workspace": "b"});
+    server.run(fetched).status(200);
+    thread::sleep(std::time::Duration::from_millis(100));
+    drop(first);
+    server.log.wait("the client went away");
+    fs::write(server.workspace().join("go"), "").unwrap();
+    Answer::read(second).status(200).field("/text", "done");
+    // When the last one leaves too, it is cancelled.
+    fs::remove_file(server.workspace().join("go")).unwrap();
+    let third = server.open("POST", "/run", &[("Idempotency-Key", "b")], Some(body.to_string()));
+    let id = eventually("it runs", || {
+        let runs = server.get("/status").json()["runs"].clone();
+        runs.as_array()?.first()?["runId"].as_str().map(str::to_owned)
+    });
+    drop(third);
+    eventually("it is cancelled", || {
+        (server.get(&format!("/run/{id}")).json()["status"] == "cancelled").then_some(())
+    });
+}
+
+#[test]
+fn an_async_run_says_where_it_stands_and_a_forgotten_one_frees_its_key() {
+    let server = Server::new().start();
+    let body = json!({"prompt": ONCE, "async": true});
+    let first = ask(&server, "a", &body).status(200).field("/status", "running");
+    let id = first.text("/runId");
+    eventually("it ends", || {
+        let again = ask(&server, "a", &body).status(200).field("/runId", id.as_str());
+        (again.text("/status") == "completed").then_some(())
+    });
+    server.delete(&format!("/run/{id}?purge=1")).status(200);
+    assert_ne!(ask(&server, "a", &body).status(200).text("/runId"), id);
+    // A request that was refused has not used its key.
+    ask(&server, "c", &json!({"prompt": ""})).problem(422);
+    ask(&server, "c", &json!({"prompt": "echo c"})).status(200);
+}
