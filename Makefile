@@ -5,7 +5,7 @@
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## build, start the API with the demo agent, show it at work, stop
+demo: ## build, start the API with the demo agent, show it at work (runs, events, a streamed chat), stop
 	@python3 scripts/demo.py
 
 test: ## everything that a change must pass: format, clippy, tests, documentation
