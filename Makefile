@@ -14,8 +14,9 @@ test: ## everything that a change must pass: format, clippy, tests, documentatio
 test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 	@python3 tests/agents/run.py --agents codex,claude,pi
 
-test-clients: ## clients that others wrote, talking to the API with a stub agent behind it
+test-clients: ## clients that others wrote, talking to the API with a stub agent behind it; Schemathesis for 90 s
 	@python3 tests/clients/run.py
+	@tests/clients/schemathesis.sh
 
 bench: ## measure against the floor of this machine; a missed target fails
 	@python3 bench/run.py
