@@ -2,7 +2,7 @@
 #   docker build -t aicodebox .
 ARG BASE_IMAGE=ubuntu:24.04
 ARG RUST_IMAGE=rust:1-bookworm
-# Where the program comes from: `build` makes it, `prebuilt` takes docker/prebuilt/aicodebox.
+# Where the program comes from: `build` makes it, `prebuilt` takes .cache/image/prebuilt/aicodebox.
 ARG PROGRAM=build
 
 FROM ${RUST_IMAGE} AS build
@@ -14,7 +14,7 @@ RUN --mount=type=cache,target=/root/.cargo/registry --mount=type=cache,target=/s
     && cp target/image/aicodebox /aicodebox
 
 FROM scratch AS prebuilt
-COPY docker/prebuilt/aicodebox /aicodebox
+COPY .cache/image/prebuilt/aicodebox /aicodebox
 
 # Only a name: ARG can choose a stage, but not the source of a COPY.
 FROM ${PROGRAM} AS program
@@ -26,11 +26,14 @@ ENV LANG=C.UTF-8 \
     PIP_ROOT_USER_ACTION=ignore \
     AICODEBOX_WORKSPACE=/workspace
 # A layer for each, so that a new version of one does not build the others again.
-RUN --mount=type=bind,source=docker,target=/docker /docker/install/all.sh base
-RUN --mount=type=bind,source=docker,target=/docker /docker/install/all.sh docker
-RUN --mount=type=bind,source=docker,target=/docker /docker/install/all.sh node
-RUN --mount=type=bind,source=docker,target=/docker /docker/install/all.sh python
-RUN --mount=type=bind,source=docker,target=/docker /docker/install/all.sh user
+RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh base
+RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh docker
+RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh node
+RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh python
+RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh user
+# What adapters written for the original import, and how the gateway speaks to them.
+RUN --mount=type=bind,source=docker/python,target=/python \
+    cp -r /python /tmp/python && pip install --quiet /tmp/python && rm -rf /tmp/python
 COPY --chmod=0755 docker/aicodebox-alias /usr/local/bin/
 # Not readable: the kernel then hides whoever executes it from the first instant, and the agents' user cannot look
 # into the environment of a health check.

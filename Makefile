@@ -1,5 +1,5 @@
 # Each target is one script; `make help` lists them. Only Rust, a C compiler, Python 3 and git have to be there.
-.PHONY: help demo test test-agents test-clients bench fuzz lint format
+.PHONY: help demo test test-agents test-clients test-image image image-full bench fuzz lint format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -17,6 +17,17 @@ test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 test-clients: ## clients that others wrote, talking to the API with a stub agent behind it; Schemathesis for 90 s
 	@python3 tests/clients/run.py
 	@tests/clients/schemathesis.sh
+
+test-image: ## the box and its examples in containers, on a Docker engine that is started when none answers
+	@python3 tests/image/run.py
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+image: ## build the image aicodebox
+	@DOCKER_BUILDKIT=1 docker build --build-arg VERSION=$(VERSION) --tag aicodebox .
+
+image-full: image ## build the image aicodebox-full, with the toolchain of many languages
+	@DOCKER_BUILDKIT=1 docker build --build-arg VERSION=$(VERSION) --file Dockerfile.full --tag aicodebox-full .
 
 bench: ## measure against the floor of this machine; a missed target fails
 	@python3 bench/run.py

@@ -4,10 +4,10 @@
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
-here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")") # where this file is, whoever sources it
 set -a
-# shellcheck source=docker/versions.env
-. "${VERSIONS:-$here/../versions.env}"
+# shellcheck source=docker/install/versions.env
+. "$here/versions.env"
 set +a
 
 say() { printf '== %s\n' "$*"; }

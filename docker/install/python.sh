@@ -18,7 +18,3 @@ else
     for name in pip3 pip; do ln -s "/usr/local/bin/pip$PYTHON_VERSION" "/usr/local/bin/$name"; done
 fi
 python3 -m pip install --quiet "uv==$UV_VERSION"
-
-# What adapters written for the original import, and how the gateway speaks to them.
-cp -r "$here/../python" /tmp/aicodebox-python
-python3 -m pip install --quiet /tmp/aicodebox-python

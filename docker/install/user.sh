@@ -19,5 +19,5 @@ chmod -R g=u /home/aicode
 install -d -m 0755 /aicodebox-init.d /var/lib/aicodebox
 
 # For login shells, and for those of `docker exec`.
-install -m 0644 "$here/../profile.sh" /etc/profile.d/aicodebox.sh
+install -m 0644 "$here/profile.sh" /etc/profile.d/aicodebox.sh
 echo '. /etc/profile.d/aicodebox.sh' >>/etc/bash.bashrc

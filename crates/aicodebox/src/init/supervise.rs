@@ -12,7 +12,7 @@ use super::{
 
 /// How long after SIGTERM the main process may live. With the [farewell](super::farewell) it stays below the 10 s after
 /// which a container engine kills; the server is done in 6.5 s.
-const DEAF: Duration = Duration::from_millis(7_500);
+const DEAF: Duration = Duration::from_secs(7);
 
 /// The process whose end is the end of the box, and the server beside an agent's own interface.
 pub(super) struct Supervision {

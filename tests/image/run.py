@@ -1,0 +1,75 @@
+"""make test-image: builds the box and its examples on a real engine, and tries what only a container can show.
+
+usage: run.py [--only NAME,…] [--from-source] [--full] [--no-examples]
+
+Prints one line per case and `N passed, N failed` at the end; `SKIP engine: …` where no engine can run.
+"""
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import images  # noqa: E402
+from box import build  # noqa: E402
+from cases import CASES, Skip  # noqa: E402
+from engine import Engine, NoEngine  # noqa: E402
+
+AT_ONCE = 3
+
+
+def play(engine: Engine, case) -> bool | None:
+    """Whether it passed; nothing when it could not be tried."""
+    start = time.monotonic()
+    try:
+        case(engine)
+        wrong = None
+    except Skip as why:
+        print(f"SKIP image.{case.__name__}: {why}", flush=True)
+        return None
+    except AssertionError as error:
+        wrong = str(error) or traceback.format_exc(limit=-1)
+    except Exception:  # noqa: BLE001 - a case that breaks is a failed case, and the others go on
+        wrong = traceback.format_exc(limit=-3)
+    line = f"{'FAILED' if wrong else 'ok':6} {case.__name__:42} {time.monotonic() - start:5.1f} s"
+    print(f"{line}\n    {wrong}" if wrong else line, flush=True)
+    return wrong is None
+
+
+def sizes(engine: Engine) -> None:
+    """The layers of the box, for the documents."""
+    for size, made in reversed(images.layers(engine, images.BOX)):
+        if size > 1 << 20:
+            print(f"{size / 1e6:7.1f} MB  {made.split('#', 1)[0][-90:].strip()}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="cases, separated by commas")
+    parser.add_argument("--from-source", action="store_true", help="compile the program in the image, as it is shipped")
+    parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
+    options = parser.parse_args()
+    # Else the engine would be left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    cases = [case for case in CASES if not options.only or case.__name__ in options.only.split(",")]
+    try:
+        with Engine() as engine:
+            images.box(engine, None if options.from_source else options.program or build())
+            sizes(engine)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                results = list(pool.map(lambda case: play(engine, case), cases))
+    except NoEngine as why:
+        print(f"SKIP engine: {why}")
+        return 0
+    print(f"\n{results.count(True)} passed, {results.count(False)} failed")
+    return 1 if False in results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
