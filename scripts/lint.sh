@@ -16,6 +16,7 @@ if tool shear 1.14.0; then
 else
     skip cargo-shear "not installed and not to be had"
 fi
+step scripts/lint-image.sh
 msrv=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 if rustup toolchain list 2>/dev/null | grep -q "^$msrv"; then
     step cargo "+$msrv" check --quiet --workspace --all-features --locked

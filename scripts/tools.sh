@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other scripts. Cargo tools that the machine lacks are installed, pinned, into .cache/tools.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 export PATH="$PATH:$PWD/.cache/tools/bin"

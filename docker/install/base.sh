@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What every box needs: shell tools, certificates, sudo, git.
+# shellcheck source=docker/install/common.sh
 . "$(dirname "$0")/common.sh"
 
 say "shell tools, certificates, sudo, git"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Docker: engine, command line, buildx, compose. The engine is not started; an agent uses a mounted socket, or starts
 # one in a container that is allowed to.
+# shellcheck source=docker/install/common.sh
 . "$(dirname "$0")/common.sh"
 
 say "Docker with buildx and compose $COMPOSE_MAJOR"

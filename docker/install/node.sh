@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Node.js and npm.
+# shellcheck source=docker/install/common.sh
 . "$(dirname "$0")/common.sh"
 
 say "Node.js $NODE_MAJOR"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Python with pip, venv and uv. `python3`, `python` and `pip` are this version, and pip may install into it: it is the
 # box's own, so that a child image needs nothing but `pip install`.
+# shellcheck source=docker/install/common.sh
 . "$(dirname "$0")/common.sh"
 
 say "Python $PYTHON_VERSION"

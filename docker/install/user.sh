@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The user that agents run as, and the directories of the box.
+# shellcheck source=docker/install/common.sh
 . "$(dirname "$0")/common.sh"
 
 say "user aicode"

@@ -21,6 +21,8 @@ LIMIT = 60
 class Answer:
     status: int
     text: str
+    headers: dict[str, str]
+    """By their names in small letters."""
 
     @property
     def json(self) -> dict:
@@ -93,7 +95,8 @@ class Container:
         try:
             connection.request(method, path, None if body is None else json.dumps(body), {**sent, **(headers or {})})
             answer = connection.getresponse()
-            return Answer(answer.status, answer.read().decode(errors="replace"))
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, answer.read().decode(errors="replace"), names)
         finally:
             connection.close()
 

@@ -1,6 +1,6 @@
 """make test-image: builds the box and its examples on a real engine, and tries what only a container can show.
 
-usage: run.py [--only NAME,…] [--from-source] [--full] [--no-examples]
+usage: run.py [--only NAME,…] [--from-source | --program FILE]
 
 Prints one line per case and `N passed, N failed` at the end; `SKIP engine: …` where no engine can run.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
+import examples  # noqa: E402
 import images  # noqa: E402
 from box import build  # noqa: E402
 from cases import CASES, Skip  # noqa: E402
@@ -57,13 +58,14 @@ def main() -> int:
     options = parser.parse_args()
     # Else the engine would be left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    cases = [case for case in CASES if not options.only or case.__name__ in options.only.split(",")]
+    cases = [case for case in [*examples.CASES, *CASES] if not options.only or case.__name__ in options.only.split(",")]
     try:
         with Engine() as engine:
             images.box(engine, None if options.from_source else options.program or build())
             sizes(engine)
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 results = list(pool.map(lambda case: play(engine, case), cases))
+            examples.stop_mock()
     except NoEngine as why:
         print(f"SKIP engine: {why}")
         return 0
