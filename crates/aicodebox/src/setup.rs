@@ -158,10 +158,20 @@ pub(crate) fn agent_program(config: &Config, environment: &Environment) -> Resul
     binary.filter(|binary| !binary.is_empty()).map(PathBuf::from).ok_or(SetupError::NoProgram)
 }
 
-/// The root of workspaces at `path`.
+/// The root of workspaces at `path`. One that cannot be written is a warning: an agent may only want to read.
 ///
 /// # Errors
 /// When it is no directory that can be opened.
 pub(crate) fn workspaces(path: &Path) -> Result<Workspaces, SetupError> {
-    Workspaces::open(path).map_err(|source| SetupError::Workspace { path: path.to_owned(), source })
+    let found =
+        Workspaces::open(path).map_err(|source| SetupError::Workspace { path: path.to_owned(), source })?;
+    if !found.writable() {
+        tracing::warn!(
+            "the user {} cannot write to the workspace {}: chown it, or start the container with --user and the number \
+             of its owner",
+            nix::unistd::geteuid(),
+            path.display()
+        );
+    }
+    Ok(found)
 }
