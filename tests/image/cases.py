@@ -169,8 +169,7 @@ def passthrough_has_a_terminal(engine: Engine) -> None:
             terminal.wait_for("read hello")
             terminal.resize(50, 132)
             # A trap of bash waits for the end of the line that it reads.
-            terminal.press("\n")
-            terminal.wait_for("size 50 132")
+            terminal.wait_for("size 50 132", pressing="\n")
             terminal.press("\x03\n")
             terminal.wait_for("interrupted")
             # There is no shell that could continue it: it goes on.

@@ -135,8 +135,11 @@ class Terminal:
         # The client reads the size when its own terminal tells it to; it has none that could.
         os.kill(self.process.pid, 28)
 
-    def wait_for(self, text: str) -> None:
+    def wait_for(self, text: str, pressing: str = "") -> None:
+        """Waits until the text is on the screen, pressing these keys again and again."""
         def seen() -> bool:
+            if pressing:
+                self.press(pressing)
             while select.select([self.keyboard], [], [], 0.05)[0]:
                 try:
                     self.screen += os.read(self.keyboard, 65536).decode(errors="replace")

@@ -26,13 +26,14 @@ impl Secrets {
     /// Replaces the `…_FILE` names by what the files hold: after this, nobody but root need be able to read them.
     /// One that cannot be read stays, and the server says what is wrong with it.
     pub(super) fn read_files(&mut self, identity: &Identity) {
-        let set = self.0.iter().filter(|(_, value)| !value.is_empty());
-        let given: Vec<OsString> = set.map(|(name, _)| name.clone()).collect();
+        // An empty value is no value.
+        self.0.retain(|(_, value)| !value.is_empty());
+        let given: Vec<OsString> = self.0.iter().map(|(name, _)| name.clone()).collect();
         for (name, value) in &mut self.0 {
             let Some(plain) = name.as_bytes().strip_suffix(b"_FILE") else { continue };
             let plain = OsStr::from_bytes(plain);
             // Both at once are a mistake, which the server tells.
-            if value.is_empty() || given.iter().any(|name| name == plain) {
+            if given.iter().any(|name| name == plain) {
                 continue;
             }
             if let Ok(secret) = read_secret(value)

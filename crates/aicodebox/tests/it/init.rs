@@ -221,6 +221,8 @@ fn under_init_no_process_shows_the_gateways_secrets() {
         .under_init()
         .unprivileged()
         .token("secret-of-the-api")
+        // An empty value is none, so this does not stand against the file.
+        .env("AICODEBOX_CALLBACK_SECRET", "")
         .env("AICODEBOX_CALLBACK_SECRET_FILE", file.path().to_str().unwrap())
         .start();
     // Up from the agent to the init, and everything of our own user.
