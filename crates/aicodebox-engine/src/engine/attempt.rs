@@ -1,18 +1,27 @@
-use std::{fs, io::Write, os::unix::fs::OpenOptionsExt, path::Path, time::Instant};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::runner::{Runner, stopped, unplannable};
 use crate::{
-    adapter::{OutputReader, Plan, ReaderContext, Reading, RunFile},
-    process::{Flow, Limits, Output, Stream},
+    adapter::{OutputReader, Plan, ReadError, ReaderContext, Reading, RunFile},
+    process::{Flow, Limits, Output, Stop, Stream},
     run::{
         AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Finish, RunEvent,
         SessionChoice, SessionId, SessionTotals, Usage, Verdict,
     },
     workspace::{Scratch, ScratchDir},
 };
+
+/// How long the reader of a stopped run has; the bridge gives a Python class a second.
+const READING_STOPPED: Duration = Duration::from_secs(2);
 
 /// What the next attempt will do.
 pub(super) struct Prepared {
@@ -113,12 +122,13 @@ impl Runner {
         let mut output = ReaderOutput { reader, begun: &self.begins };
         let supervised = config.pool.supervise(plan.launch, limits, &self.stop, &mut output).await;
         let attempted = match supervised {
-            Ok(exit) => match output.reader.finish(exit).await {
-                Ok(reading) => read(reading, limits),
-                Err(error) => {
+            Ok(exit) => match finish(output.reader, exit, &self.stop).await {
+                Ok(Ok(reading)) => read(reading, limits),
+                Ok(Err(error)) => {
                     let fault = FailureKind::Agent(AgentFault::Internal);
                     Attempted::failed(Failure::new(fault, error.message), Some(*error.exit))
                 }
+                Err(reason) => Attempted::failed(stopped(reason), None),
             },
             Err(error) => {
                 let kind = FailureKind::Spawn { code: error.code() };
@@ -131,6 +141,23 @@ impl Runner {
         }
         attempted
     }
+}
+
+/// Has the output read to its end. The reader of a Python class may take long over it: one whose run is asked to stop is
+/// given up after a while, and the reason is the error.
+async fn finish(
+    reader: Box<dyn OutputReader>,
+    exit: Exit,
+    stop: &Stop,
+) -> Result<Result<Reading, ReadError>, EndedBy> {
+    let mut requests = stop.watch();
+    let mut reading = reader.finish(exit);
+    let reason = tokio::select! {
+        biased;
+        read = &mut reading => return Ok(read),
+        Ok(asked) = requests.wait_for(|requests| requests.reason.is_some()) => asked.reason,
+    };
+    timeout(READING_STOPPED, reading).await.map_err(|_late| reason.unwrap_or(EndedBy::Cancelled))
 }
 
 /// Gives the pipes' bytes to the adapter's reader.

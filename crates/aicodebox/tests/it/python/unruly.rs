@@ -43,12 +43,14 @@ async fn a_hook_that_ends_the_process_fails_its_run_only() {
 async fn while_a_hook_hangs_other_runs_go_on_and_the_run_can_be_given_up() {
     let box_ = Box_::new("unruly:Unruly").await;
     let request = box_.request("hang in parse", Origin::Api);
-    let hanging = box_.engine.start(request, WhenBusy::Wait).await.unwrap();
+    let mut hanging = box_.engine.start(request, WhenBusy::Wait).await.unwrap();
     for _ in 0..10 {
         assert_eq!(box_.ask("well").await.text, "well");
     }
     assert_eq!(box_.engine.active().len(), 1);
-    drop(hanging);
+    hanging.cancel();
+    let outcome = within(6, hanging.outcome()).await.unwrap();
+    assert_eq!(failure(&outcome).0, FailureKind::Cancelled);
     within(10, box_.engine.shutdown()).await;
 }
 
