@@ -19,6 +19,7 @@ use super::{
     message::{Ended, Order, Report, Start},
     sweep::sweep,
     sys::{self, Waited},
+    times,
     wire::Wire,
 };
 
@@ -96,14 +97,9 @@ impl<'a> Keeper<'a> {
                 return self.server.send(&report).map(|()| true);
             }
         };
-        // The server may be gone, and the leader must be watched all the same.
-        let told = self.server.send(&Report::Started { pid: leader });
+        self.server.hold(&Report::Started { pid: leader })?;
         let mut ended = Ended::default();
-        let watched = match told {
-            Ok(()) => self.watch(leader, &mut ended)?,
-            Err(_) => Watched::Kill { abandoned: true },
-        };
-        match watched {
+        match self.watch(leader, &mut ended)? {
             Watched::Over(status) => ended.status = Some(status),
             Watched::Kill { abandoned } => (ended.stopped, ended.abandoned) = (true, abandoned),
         }
@@ -119,20 +115,31 @@ impl<'a> Keeper<'a> {
 
     /// Waits for the end of the leader, passes signals on to it, and reaps orphans meanwhile.
     fn watch(&mut self, leader: i32, ended: &mut Ended) -> io::Result<Watched> {
+        let mut announce = Some(Instant::now() + times::HELD);
         let mut deadline: Option<Instant> = None;
+        // A quick one has ended before we come to wait for it.
+        if let Some(status) = reap_until(leader) {
+            return Ok(Watched::Over(status));
+        }
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let signs = self.poll(left)?;
+            let next = [announce, deadline].into_iter().flatten().min();
+            let signs = self.poll(next.map(|next| next.saturating_duration_since(Instant::now())))?;
+            let now = Instant::now();
             // Reaped first: what follows signals the leader only while its pid is its own.
-            while let Waited::Child { pid, status } = sys::wait(None) {
-                if pid == leader {
-                    return Ok(Watched::Over(status));
-                }
+            if let Some(status) = reap_until(leader) {
+                return Ok(Watched::Over(status));
             }
             if signs.abandoned {
                 return Ok(Watched::Kill { abandoned: true });
             }
-            if left == Some(Duration::ZERO) {
+            // The server may be gone, and the leader must be watched all the same.
+            if announce.is_some_and(|announce| announce <= now) {
+                announce = None;
+                if self.server.flush().is_err() {
+                    return Ok(Watched::Kill { abandoned: true });
+                }
+            }
+            if deadline.is_some_and(|deadline| deadline <= now) {
                 return Ok(Watched::Kill { abandoned: false });
             }
             if !signs.server {
@@ -158,6 +165,16 @@ impl<'a> Keeper<'a> {
         let [server, rest @ ..] = fds.map(|fd| fd.any().unwrap_or_default());
         Ok(Signs { server, abandoned: rest.contains(&true) })
     }
+}
+
+/// Reaps orphans, and the leader if it has ended: then this is its wait status.
+fn reap_until(leader: i32) -> Option<i32> {
+    while let Waited::Child { pid, status } = sys::wait(None) {
+        if pid == leader {
+            return Some(status);
+        }
+    }
+    None
 }
 
 /// The polite signal, to the leader alone. A stopped leader could not hear it.

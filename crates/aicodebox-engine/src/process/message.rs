@@ -1,7 +1,7 @@
 //! What server, launcher and keepers say to each other: postcard behind a length, over stream sockets (a launch
 //! may be longer than any datagram). Both ends are the same program, so there are no versions.
 
-use std::{ffi::CString, os::unix::ffi::OsStrExt};
+use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
@@ -93,13 +93,18 @@ pub(super) struct Start<'a> {
     pub(super) no_new_privs: bool,
 }
 
-/// The words of a [`Start`].
-pub(super) fn text_of(launch: &Launch) -> Result<Vec<u8>, std::ffi::NulError> {
+/// The words of a [`Start`]. `None` when one of them contains a NUL.
+pub(super) fn text_of(launch: &Launch) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(4096);
     let mut word = |parts: &[&[u8]]| {
-        let word = CString::new(parts.concat())?;
-        text.extend_from_slice(word.as_bytes_with_nul());
-        Ok(())
+        for part in parts {
+            if part.contains(&0) {
+                return None;
+            }
+            text.extend_from_slice(part);
+        }
+        text.push(0);
+        Some(())
     };
     word(&[launch.program.as_os_str().as_bytes()])?;
     word(&[launch.cwd.as_os_str().as_bytes()])?;
@@ -109,7 +114,7 @@ pub(super) fn text_of(launch: &Launch) -> Result<Vec<u8>, std::ffi::NulError> {
     for (name, value) in &launch.env {
         word(&[name.as_bytes(), b"=", value.as_bytes()])?;
     }
-    Ok(text)
+    Some(text)
 }
 
 /// Bytes that are written and read in one piece; serde takes a plain slice byte by byte.

@@ -16,8 +16,9 @@ use super::Stdin;
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: Option<Feed>,
-    pub(super) stdout: Option<pipe::Receiver>,
-    pub(super) stderr: Option<pipe::Receiver>,
+    /// Not watched yet: a quick agent has said everything before anybody looks.
+    pub(super) stdout: Option<File>,
+    pub(super) stderr: Option<File>,
 }
 
 /// The process's ends. Dropped as soon as it is started, so that end of file means that it is gone.
@@ -46,10 +47,10 @@ impl Pipes {
     }
 }
 
-fn output() -> io::Result<(pipe::Receiver, OwnedFd)> {
+fn output() -> io::Result<(File, OwnedFd)> {
     let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
     fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok((pipe::Receiver::from_owned_fd_unchecked(ours)?, theirs))
+    Ok((ours.into(), theirs))
 }
 
 fn input(stdin: Stdin) -> io::Result<(Option<Feed>, Option<OwnedFd>)> {

@@ -42,14 +42,14 @@ impl Running {
         self.pipes.stdin.take().map(|feed| feed.pipe)
     }
 
-    /// Standard output, once.
-    pub fn take_stdout(&mut self) -> Option<pipe::Receiver> {
-        self.pipes.stdout.take()
+    /// Standard output, once. An error when the system cannot watch it.
+    pub fn take_stdout(&mut self) -> Option<io::Result<pipe::Receiver>> {
+        self.pipes.stdout.take().map(pipe::Receiver::from_file_unchecked)
     }
 
-    /// Standard error, once.
-    pub fn take_stderr(&mut self) -> Option<pipe::Receiver> {
-        self.pipes.stderr.take()
+    /// Standard error, once. An error when the system cannot watch it.
+    pub fn take_stderr(&mut self) -> Option<io::Result<pipe::Receiver>> {
+        self.pipes.stderr.take().map(pipe::Receiver::from_file_unchecked)
     }
 
     /// Asks the process to end; when the plan's grace is over, everything is killed. Asked again: at once.

@@ -1,4 +1,10 @@
-use std::{cell::RefCell, io, ops::ControlFlow, time::Duration};
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::{self, Read},
+    ops::ControlFlow,
+    time::Duration,
+};
 
 use tokio::{
     net::unix::pipe,
@@ -13,7 +19,7 @@ use super::{
     tail::Tail,
     times,
 };
-use crate::run::{Capture, EndedBy, Exit, Failure};
+use crate::run::{Capture, EndedBy, Exit, Failure, FailureKind};
 
 /// What one `read` takes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -49,6 +55,13 @@ impl Running {
         let mut stdout = Pump::new(Stream::Stdout, self.pipes.stdout.take());
         let mut stderr = Pump::new(Stream::Stderr, self.pipes.stderr.take());
         let mut alarm = std::pin::pin!(sleep_until(self.started));
+        for pump in [&mut stdout, &mut stderr] {
+            let said = pump.drain(output, &mut watch.last_byte);
+            watch.flow(&self, said);
+            if let Err(error) = pump.watch() {
+                watch.flow(&self, Flow::Abort(unreadable(&error)));
+            }
+        }
         loop {
             let limit = watch.next_limit();
             if let Some(limit) = limit.filter(|limit| alarm.deadline() != *limit) {
@@ -255,23 +268,51 @@ impl Watch {
     }
 }
 
+fn unreadable(error: &io::Error) -> Failure {
+    Failure::new(FailureKind::Spawn { code: 126 }, format!("the agent's output cannot be read: {error}"))
+}
+
 /// One output stream: until its end, and what is kept of it.
 struct Pump {
     stream: Stream,
-    pipe: Option<pipe::Receiver>,
+    /// `None` after its end.
+    pipe: Option<Pipe>,
     kept: Tail,
 }
 
+/// Both kinds never block.
+enum Pipe {
+    Fresh(File),
+    Watched(pipe::Receiver),
+}
+
+impl Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Fresh(file) => file.read(buffer),
+            Self::Watched(pipe) => pipe.try_read(buffer),
+        }
+    }
+}
+
 impl Pump {
-    fn new(stream: Stream, pipe: Option<pipe::Receiver>) -> Self {
-        Self { stream, pipe, kept: Tail::default() }
+    fn new(stream: Stream, pipe: Option<File>) -> Self {
+        Self { stream, pipe: pipe.map(Pipe::Fresh), kept: Tail::default() }
+    }
+
+    /// From now on [`Pump::ready`] tells when there is something to read.
+    fn watch(&mut self) -> io::Result<()> {
+        if let Some(Pipe::Fresh(file)) = self.pipe.take_if(|pipe| matches!(pipe, Pipe::Fresh(_))) {
+            self.pipe = Some(Pipe::Watched(pipe::Receiver::from_file_unchecked(file)?));
+        }
+        Ok(())
     }
 
     async fn ready(&self) {
         match &self.pipe {
             // An error shows again in the read.
-            Some(pipe) => drop(pipe.readable().await),
-            None => std::future::pending().await,
+            Some(Pipe::Watched(pipe)) => drop(pipe.readable().await),
+            Some(Pipe::Fresh(_)) | None => std::future::pending().await,
         }
     }
 
@@ -281,8 +322,8 @@ impl Pump {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(CHUNK, 0);
             for _ in 0..READS {
-                let Some(pipe) = &self.pipe else { return };
-                match pipe.try_read(buffer) {
+                let Some(pipe) = &mut self.pipe else { return };
+                match pipe.read(buffer) {
                     Ok(length @ 1..) => {
                         let bytes = buffer.get(..length).unwrap_or_default();
                         *last_byte = Instant::now();
@@ -293,6 +334,7 @@ impl Pump {
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     // The end, or a pipe that cannot be read: both are the end.
                     Ok(0) | Err(_) => self.pipe = None,
                 }

@@ -28,6 +28,10 @@ pub(super) const SUDO: Duration = Duration::from_secs(2);
 /// How long a keeper may take from the order to the start of the program.
 pub(super) const START: Duration = Duration::from_secs(10);
 
+/// How long a keeper holds back that the program is started: that of an agent which ends at once goes out together with
+/// the end, and wakes the server once instead of twice.
+pub(super) const HELD: Duration = Duration::from_millis(1);
+
 /// A keeper that has not reported this long after its last limit is wedged: the launcher kills it.
 pub(super) const WEDGED: Duration = Duration::from_secs(2);
 

@@ -19,11 +19,12 @@ pub(super) const MAX_FDS: usize = 3;
 pub(super) struct Wire {
     socket: UnixStream,
     fds: VecDeque<OwnedFd>,
+    held: Vec<u8>,
 }
 
 impl Wire {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket: socket.into(), fds: VecDeque::new() }
+        Self { socket: socket.into(), fds: VecDeque::new(), held: Vec::new() }
     }
 
     /// Waits for one message. `None` when the other end is closed.
@@ -61,10 +62,23 @@ impl Wire {
         self.fds.pop_front().ok_or_else(|| io::Error::other("a message came without its descriptors"))
     }
 
-    /// Sends one message.
+    /// Sends one message, behind those that were held back.
     pub(super) fn send(&mut self, report: &impl Serialize) -> io::Result<()> {
-        let frame = message::encode(report).ok_or(io::ErrorKind::InvalidData)?;
-        self.socket.write_all(&frame)
+        self.hold(report)?;
+        self.flush()
+    }
+
+    /// Holds one message back, to go out with the next one or by [`Wire::flush`].
+    pub(super) fn hold(&mut self, report: &impl Serialize) -> io::Result<()> {
+        self.held.append(&mut message::encode(report).ok_or(io::ErrorKind::InvalidData)?);
+        Ok(())
+    }
+
+    /// Sends what was held back.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let sent = self.socket.write_all(&self.held);
+        self.held.clear();
+        sent
     }
 }
 

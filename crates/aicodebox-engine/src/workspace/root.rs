@@ -5,6 +5,7 @@ use std::{
 };
 
 use cap_std::{ambient_authority, fs::Dir};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use super::{
     Files,
@@ -104,6 +105,20 @@ impl Workspaces {
         Ok(Workspace { root: path == self.path, path, guard: None })
     }
 
+    /// As [`Workspaces::resolve`], but without ever waiting for the file system: `None` when the kernel cannot answer
+    /// from memory (Linux 5.12), or when it is no directory that exists.
+    pub fn resolve_cached(&self, path: &str) -> Option<Workspace> {
+        let clean = relative(path).ok()?;
+        if clean.as_os_str().is_empty() {
+            return Some(self.root());
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat2(self.files.dir(), &clean, flags, Mode::empty(), resolve).ok()?;
+        let path = path_of(dir.as_fd()).ok()?;
+        Some(Workspace { root: path == self.path, path, guard: None })
+    }
+
     /// Whether new entries can be made in the root (readiness). Blocks on the file system.
     pub fn writable(&self) -> bool {
         nix::unistd::faccessat(
@@ -141,7 +156,10 @@ mod tests {
         assert_eq!(made.path, workspaces.path().join("a/b"));
         assert!(!made.root && made.path.is_dir());
         assert_eq!(workspaces.resolve("a/b").unwrap().path, made.path);
+        assert_eq!(workspaces.resolve_cached("a//b").unwrap().path, made.path);
+        assert!(workspaces.resolve_cached("a/missing").is_none());
         for root in ["", ".", "./"] {
+            assert!(workspaces.resolve_cached(root).unwrap().root);
             let resolved = workspaces.resolve(root).unwrap();
             assert!(resolved.root && resolved.path == workspaces.path(), "{resolved:?}");
         }
@@ -162,6 +180,7 @@ mod tests {
         {
             let got = workspaces.resolve(path);
             assert!(matches!(got, Err(WorkspaceError::Escapes(_))), "{path}: {got:?}");
+            assert!(workspaces.resolve_cached(path).is_none(), "{path}");
         }
         assert!(!dir.path().join("root-evil/x").exists());
     }
@@ -174,6 +193,7 @@ mod tests {
         symlink(".", workspaces.path().join("self")).unwrap();
         assert_eq!(workspaces.resolve("link").unwrap().path, real.path);
         assert!(workspaces.resolve("self").unwrap().root);
+        assert!(workspaces.resolve_cached("self").unwrap().root);
     }
 
     #[test]
@@ -182,6 +202,7 @@ mod tests {
         fs::write(workspaces.path().join("file"), "").unwrap();
         for path in ["file", "file/x"] {
             assert!(matches!(workspaces.resolve(path), Err(WorkspaceError::NotADirectory(_))), "{path}");
+            assert!(workspaces.resolve_cached(path).is_none(), "{path}");
         }
     }
 }

@@ -79,8 +79,8 @@ pub async fn load_python(
             };
             Ok(Wires {
                 stdin: Box::new(stdin),
-                stdout: Box::new(stdout),
-                stderr: Box::new(stderr),
+                stdout: Box::new(stdout.map_err(|error| error.to_string())?),
+                stderr: Box::new(stderr.map_err(|error| error.to_string())?),
                 process: Box::new(process),
             })
         })

@@ -101,6 +101,9 @@ impl Api {
     /// # Errors
     /// 400 when it is none.
     pub(crate) async fn workspace(&self, path: String) -> Result<Workspace, Problem> {
+        if let Some(known) = self.0.workspaces.resolve_cached(&path) {
+            return Ok(known);
+        }
         self.blocking(move |inner| {
             inner
                 .workspaces

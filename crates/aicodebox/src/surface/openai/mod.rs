@@ -7,7 +7,6 @@
 
 mod chats;
 mod chunks;
-mod description;
 mod error;
 mod headers;
 mod images;
@@ -27,6 +26,5 @@ mod translate;
 mod golden;
 
 pub(crate) use chats::Chats;
-pub(crate) use description::description;
 pub(crate) use models::Models;
 pub(crate) use router::routes;

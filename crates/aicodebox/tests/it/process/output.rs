@@ -149,7 +149,7 @@ async fn a_spawned_process_is_talked_with() {
     let mut launch = agent("--echo-stdin --exit 4");
     launch.stdin = Stdin::Piped;
     let mut running = pool.spawn(launch).await.unwrap();
-    let (mut stdin, mut stdout) = (running.take_stdin().unwrap(), running.take_stdout().unwrap());
+    let (mut stdin, mut stdout) = (running.take_stdin().unwrap(), running.take_stdout().unwrap().unwrap());
     for word in [b"one", b"two"] {
         stdin.write_all(word).await.unwrap();
         let mut answer = [0; 3];

@@ -92,7 +92,7 @@ async fn a_closed_pool_starts_nothing() {
     let pool = pool().await;
     let marker = Marker::new();
     let mut running = pool.spawn(marker.agent("--say up --fork nasty --hang")).await.unwrap();
-    let mut stdout = running.take_stdout().unwrap();
+    let mut stdout = running.take_stdout().unwrap().unwrap();
     tokio::io::AsyncReadExt::read_exact(&mut stdout, &mut [0; 3]).await.unwrap();
     works(&pool).await;
     within(5, pool.close()).await;
