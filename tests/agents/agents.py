@@ -19,6 +19,8 @@ class Agent:
     env: dict[str, str]
     models: tuple[str, str]
     """The model of a run that names none, and another one; as a caller writes them."""
+    key: str | None = None
+    """The variable of `env` without which it is not signed in."""
     retry_less: list[str] = field(default_factory=list)
     """Flags with which it gives up sooner on a provider that fails; the adapter's own limits do it where empty."""
     effort: str = "sent"
@@ -54,6 +56,7 @@ env_key = "MOCK_KEY"
 wire_api = "responses"
 """},
     env={"MOCK_KEY": "sk-mock"},
+    key="MOCK_KEY",
     models=("mock-model", "other-model"),
     retry_less=["-c", "model_providers.mock.request_max_retries=1", "-c", "model_providers.mock.stream_max_retries=1"],
     shells=("exec_command", "shell"),
@@ -66,6 +69,7 @@ CLAUDE = Agent(
     program="@anthropic-ai/claude-code-linux-*/claude",
     files={},
     env={"ANTHROPIC_BASE_URL": "@MOCK@", "ANTHROPIC_API_KEY": "sk-mock"},
+    key="ANTHROPIC_API_KEY",
     models=("claude-opus-5-5", "claude-sonnet-5-5"),
     tools=("Bash", "Read"),
     shells=("Bash",),
@@ -98,6 +102,7 @@ GEMINI = Agent(
     files={".gemini/settings.json": json.dumps({
         "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"sessionRetention": {"enabled": False}}})},
     env={"GEMINI_API_KEY": "sk-mock", "GOOGLE_GEMINI_BASE_URL": "@MOCK@"},
+    key="GEMINI_API_KEY",
     models=("gemini-2.5-flash", "gemini-2.5-pro"),
     effort="dropped",
     append="prompt",

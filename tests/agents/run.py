@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 import install  # noqa: E402
 from agents import AGENTS, Agent  # noqa: E402
 from box import Box, build, free_port  # noqa: E402
-from scenarios import SCENARIOS, Stage  # noqa: E402
+from scenarios import SCENARIOS, Stage, Verified  # noqa: E402
 from wire import Wire  # noqa: E402
 
 AT_ONCE = 3
@@ -82,18 +82,36 @@ class Troupe:
 
     def new_box(self, agent: Agent) -> Box:
         number = next(self.groups)
+        folder, env = self.settle(agent, number, self.mock.address)
+        box = Box(self.program, folder, env, [number] if os.geteuid() == 0 else None)
+        self.boxes.append(box)
+        return box
+
+    def settle(self, agent: Agent, number: int, address: str) -> tuple[Path, dict[str, str]]:
+        """A folder with a home in which the agent finds the model at this address, and the environment for it."""
         folder = self.folder / f"{agent.name}-{number}"
         for name, text in agent.files.items():
             path = folder / "home" / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text.replace("@MOCK@", self.mock.address))
-        env = {name: value.replace("@MOCK@", self.mock.address) for name, value in agent.env.items()}
-        env |= {"PATH": f"{bin_of(agent)}:{install.node_bin()}:{os.environ['PATH']}",
-                "AICODEBOX_ADAPTER": agent.name, "AICODEBOX_DEFAULT_MODEL": agent.models[0],
-                "AICODEBOX_AVAILABLE_MODELS": ",".join(agent.models)}
-        box = Box(self.program, folder, env, [number] if os.geteuid() == 0 else None)
-        self.boxes.append(box)
-        return box
+            path.write_text(text.replace("@MOCK@", address))
+        env = {name: value.replace("@MOCK@", address) for name, value in agent.env.items()}
+        return folder, env | {
+            "PATH": f"{bin_of(agent)}:{install.node_bin()}:{os.environ['PATH']}",
+            "AICODEBOX_ADAPTER": agent.name, "AICODEBOX_DEFAULT_MODEL": agent.models[0],
+            "AICODEBOX_AVAILABLE_MODELS": ",".join(agent.models)}
+
+    def verify(self, agent: Agent, address: str | None, without: str | None) -> Verified:
+        """`aicodebox verify` with the model at this address (none = the mock's), and without this variable."""
+        folder, env = self.settle(agent, next(self.groups), address or self.mock.address)
+        env |= {"HOME": str(folder / "home"), "LANG": "C.UTF-8", "TERM": "dumb",
+                "AICODEBOX_WORKSPACE": str(folder / "workspace"), "AICODEBOX_STATE_DIR": str(folder / "state")}
+        for name in ("home", "workspace", "state"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        env.pop(without, None)
+        start = time.monotonic()
+        done = subprocess.run([self.program, "verify"], env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120)
+        return Verified(done.returncode, done.stdout + done.stderr, time.monotonic() - start)
 
     def stop(self) -> None:
         for box in self.boxes:
@@ -116,7 +134,8 @@ def bin_of(agent: Agent) -> Path:
 
 def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
     """Plays one scenario; what went wrong, if something did."""
-    stage = Stage(agent, box, troupe.mock.wire, name, lambda: troupe.new_box(agent))
+    stage = Stage(agent, box, troupe.mock.wire, name, lambda: troupe.new_box(agent),
+                  lambda address, without: troupe.verify(agent, address, without))
     start = time.monotonic()
     try:
         SCENARIOS[name](stage)

@@ -5,14 +5,17 @@ The mock (mock/fixtures.json) chooses its answer by a word in the prompt: `ERR40
 from __future__ import annotations
 
 import base64
+import json
 import secrets
+import threading
 import time
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Callable
 
 from agents import Agent
-from box import Answer, Box
+from box import Answer, Box, free_port
 from wire import Request, Wire
 
 HELLO = "Hello from the mock. ünïcödé ✓"
@@ -41,6 +44,14 @@ def scenario(function: Callable[["Stage"], None]) -> Callable[["Stage"], None]:
     return function
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What `aicodebox verify` said."""
+    code: int
+    text: str
+    seconds: float
+
+
 @dataclass
 class Stage:
     """Where one scenario plays: an agent behind a server, and a workspace of its own."""
@@ -50,6 +61,8 @@ class Stage:
     name: str
     new_box: Callable[[], Box]
     """Starts a further server for this agent alone."""
+    verify: Callable[[str | None, str | None], Verified]
+    """`aicodebox verify`, with the model at another address, and without a variable."""
     token: str = field(default_factory=lambda: f"[{secrets.token_hex(6)}]")
 
     @property
@@ -273,6 +286,49 @@ def stop(stage: Stage) -> None:
             assert not (box.workspace / name / "finished.txt").exists(), f"{name}: the tool went on"
     finally:
         box.stop()
+
+
+@scenario
+def verify(stage: Stage) -> None:
+    """An account in every state: each is told within a minute."""
+    refused, limited = (refusing(status) for status in (401, 429))
+    states = [("signed in; it answered", None, None), ("not signed in", refused, None),
+              ("rate limited", limited, None), ("cannot be reached", f"http://127.0.0.1:{free_port()}", None)]
+    if stage.agent.key:
+        states.append(("not signed in", None, stage.agent.key))
+    for words, address, without in states:
+        said = stage.verify(address, without)
+        assert words in said.text, f"{words}: {said}"
+        assert (said.code == 0) == (words.startswith("signed in")), said
+        assert said.seconds <= 61, f"{words}: only after {said.seconds:.1f} s"
+
+
+def refusing(status: int) -> str:
+    """The address of a provider that answers every request with this status, in the words of all three APIs."""
+    kind, code, name = {401: ("authentication_error", "invalid_api_key", "UNAUTHENTICATED"),
+                        429: ("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED")}[status]
+    error = {"type": kind, "code": code, "status": name, "message": f"{kind}: refused by the test"}
+    body = json.dumps({"type": "error", "error": error}).encode()
+
+    class Refusing(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
 
 
 def status(box: Box, run: str) -> str | None:
