@@ -5,7 +5,7 @@
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## build, start the API with the demo agent, show it at work, stop
+demo: ## build, start the API with the demo agent, show it at work (runs, events, a streamed chat), stop
 	@python3 scripts/demo.py
 
 test: ## everything that a change must pass: format, clippy, tests, documentation
@@ -14,8 +14,9 @@ test: ## everything that a change must pass: format, clippy, tests, documentatio
 test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 	@python3 tests/agents/run.py --agents codex,claude,pi
 
-test-clients: ## clients that others wrote, talking to the API with a stub agent behind it
+test-clients: ## clients that others wrote, talking to the API with a stub agent behind it; Schemathesis for 90 s
 	@python3 tests/clients/run.py
+	@tests/clients/schemathesis.sh
 
 test-image: ## the box and its examples in containers, on a Docker engine that is started when none answers
 	@python3 tests/image/run.py

@@ -1,20 +1,25 @@
 """Builds and starts an aicodebox server on a free loopback port, and speaks HTTP to it. Python's standard library only."""
 from __future__ import annotations
 
+import ctypes
 import http.client
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 START_SECONDS = 20
 STOP_SECONDS = 12
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 
 
 def build() -> Path:
@@ -34,6 +39,11 @@ def is_alive(proc: Path) -> bool:
     """Whether any thread of a process lives; a process whose first thread is a zombie can still work."""
     states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0] for task in (proc / "task").iterdir()]
     return any(state not in "ZX" for state in states)
+
+
+def end_with_parent() -> None:
+    """Called in a child before it becomes the server: whoever started it may be killed, and can then stop nothing."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Box:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([str(program), "serve"], env={**clean, **env}, cwd=folder,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                            extra_groups=groups)
+                                            extra_groups=groups, preexec_fn=end_with_parent)
         self._wait_until_up()
 
     def _wait_until_up(self) -> None:
@@ -91,6 +101,19 @@ class Box:
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
             return Answer(answer.status, dict(answer.getheaders()), text, time.monotonic() - start)
+        finally:
+            connection.close()
+
+    def lines(self, method: str, path: str, body: dict | None = None) -> Iterator[str]:
+        """The lines of an answer as they come, without the empty ones."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            while line := answer.readline():
+                if text := line.decode(errors="replace").strip():
+                    yield text
         finally:
             connection.close()
 

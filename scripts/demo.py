@@ -1,4 +1,5 @@
-"""make demo: builds aicodebox, starts the API with the built-in demo agent, shows a run, a failing and a cancelled one.
+"""make demo: builds aicodebox, starts the API with the built-in demo agent, and shows a run, a failing and a cancelled one,
+and as they come its events and a streamed chat.
 
 Needs no key and no network. Exits with 1 when something is not as it should be.
 """
@@ -6,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -24,22 +26,36 @@ def say(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def show(box: Box, method: str, path: str, body: dict | None = None) -> Answer:
-    """Sends a request, prints it as the curl command that does the same, and prints the answer."""
-    words = [f"-X {method}"] * (method == "DELETE") + [f"'http://127.0.0.1:{box.port}{path}'"]
+def say_command(box: Box, method: str, path: str, body: dict | None, *flags: str) -> None:
+    """Prints a request as the curl command that does the same."""
+    words = [*flags, *[f"-X {method}"] * (method == "DELETE"), f"'http://127.0.0.1:{box.port}{path}'"]
     words += [f"--json '{json.dumps(body)}'"] * (body is not None)
     say(f"$ curl {' '.join(words)}")
+
+
+def show(box: Box, method: str, path: str, body: dict | None = None) -> Answer:
+    """Sends a request, prints it, and prints the answer."""
+    say_command(box, method, path, body)
     answer = box.request(method, path, body)
     for line in json.dumps(answer.json, indent=2, ensure_ascii=False).splitlines():
         say(line)
     return answer
 
 
+def follow(box: Box, method: str, path: str, body: dict | None = None) -> list[tuple[float, str]]:
+    """The same for an answer that comes in pieces: prints each line with the time when it came, in seconds."""
+    say_command(box, method, path, body, "-N")
+    start, lines = time.monotonic(), []
+    for line in box.lines(method, path, body):
+        lines.append((time.monotonic() - start, line))
+        say(f"{lines[-1][0]:5.2f} s  {line if len(line) <= 150 else line[:149] + '…'}")
+    return lines
+
+
 def expect(what: str, ok: bool) -> None:
     say(f"{'✓' if ok else '✗'} {what}")
     if not ok:
         problems.append(what)
-
 
 
 def wait_for_agent(box: Box) -> bool:
@@ -73,8 +89,24 @@ def demo(box: Box) -> None:
     answer = show(box, "GET", "/status")
     expect("its workspace is free again", answer.json.get("busyWorkspaces") == [])
 
+    title("5. The events of a run, as they come")
+    run = show(box, "POST", "/run", {"prompt": "demo:words", "async": True}).json.get("runId", "")
+    lines = follow(box, "GET", f"/run/{run}/events")
+    deltas = [at for at, line in lines if line == "event: delta"]
+    expect("the answer came in pieces, while the agent wrote it", len(deltas) >= 3 and deltas[-1] - deltas[0] > 0.5)
+    expect("the outcome is the last event", [line for _, line in lines if line.startswith("event: ")][-1:] == ["event: outcome"])
+
+    title("6. A chat in OpenAI's words, streamed")
+    body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": "demo:words"}]}
+    lines = follow(box, "POST", "/v1/chat/completions", body)
+    chunks = [at for at, line in lines if '"content":' in line]
+    expect("it came in pieces too", len(chunks) >= 3 and chunks[-1] - chunks[0] > 0.5)
+    expect("it says where it ends", lines[-1:] and lines[-1][1] == "data: [DONE]")
+
 
 def main() -> int:
+    # A demo that is told to end still stops its server.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     title("0. Building (a first build takes a minute or two)")
     program = build()
     say(f"built {program}")
@@ -89,7 +121,7 @@ def main() -> int:
         try:
             demo(box)
         finally:
-            title("5. Stopping")
+            title("7. Stopping")
             code = box.stop()
         expect("the server stopped by itself with exit code 0", code == 0)
         if problems:

@@ -52,8 +52,10 @@ class Mock:
         mock, proxy = free_port(), free_port()
         commands = ([self.node, self.program, "-p", mock, "-f", HERE / "mock" / "fixtures.json"],
                     [sys.executable, HERE / "mock" / "rawproxy.py", proxy, mock, self.wire.log])
+        # Else a fixture for the second turn of a conversation is taken for any other, too.
+        env = {**os.environ, "AIMOCK_STRICT_TURN_INDEX": "1"}
         with self.log.open("ab") as log:
-            self.processes = [subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
+            self.processes = [subprocess.Popen(list(map(str, command)), env=env, stdin=subprocess.DEVNULL, stdout=log,
                                                stderr=subprocess.STDOUT) for command in commands]
         self.address = f"http://127.0.0.1:{proxy}"
         deadline = time.monotonic() + 30

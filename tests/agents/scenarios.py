@@ -73,7 +73,8 @@ class Stage:
         return path
 
     def run(self, prompt: str, **body) -> Answer:
-        return self.box.run(**{"prompt": f"{prompt} {self.token}", "workspace": self.name, **body})
+        whole = {"prompt": f"{prompt} {self.token}", "workspace": self.name, **body}
+        return self.box.run(**{name: value for name, value in whole.items() if value is not None})
 
     def good(self, prompt: str, **body) -> dict:
         """A run that must end well; its answer."""
@@ -214,6 +215,73 @@ def session(stage: Stage) -> None:
 def session_not_found(stage: Stage) -> None:
     answer = stage.run("Say hello", resume="01a228b1-0000-7000-8000-000000000000")
     assert (answer.json.get("error") or {}).get("kind") == "session_not_found", short(answer)
+
+
+PERSON = {"type": "object", "required": ["name", "age"], "additionalProperties": False,
+          "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
+
+
+def all_counted(stage: Stage, answer: dict) -> bool:
+    """Whether the usage is the sum of what every request to the model cost, and that of the attempts."""
+    requests = len(stage.sent())
+    assert requests >= len(answer["attempts"]), f"{requests} requests in {len(answer['attempts'])} attempts"
+    total = numbers(answer["usage"])
+    parts = [numbers(attempt["usage"]) for attempt in answer["attempts"]]
+    summed = {name: sum(part.get(name, 0) for part in parts) for name in total}
+    assert all(abs(summed[name] - total[name]) < 1e-9 for name in total), f"{parts} are not {total}"
+    return tokens(answer) == (111 * requests, 22 * requests)
+
+
+def numbers(value, name: str = "") -> dict[str, float]:
+    """Every number in a usage object, by its path."""
+    match value:
+        case bool():
+            return {}
+        case int() | float():
+            return {name: value}
+        case dict():
+            return {path: number for key, inner in value.items() for path, number in numbers(inner, f"{name}/{key}").items()}
+    return {}
+
+
+def schema_met(stage: Stage, **body) -> dict:
+    """Two answers miss the schema, the third meets it."""
+    answer = stage.good("MISSTWICE!", jsonSchema=PERSON, **body)
+    assert answer.get("json") == {"name": "Ada", "age": 36} and answer.get("jsonRetries") == 2, answer
+    wrong = [attempt["parseError"] for attempt in answer["attempts"]]
+    assert "no JSON was found" in wrong[0] and '"age" is a required property' in wrong[1] and wrong[2] is None, wrong
+    assert all_counted(stage, answer), f"{answer['tokens']} in {len(stage.sent())} requests"
+    last = stage.sent()[-1].user
+    assert '"age" is a required property' in last, f"the last request does not hold the correction: {last[-1500:]}"
+    assert last.count(stage.token) == 1, f"the last request holds the task {last.count(stage.token)} times"
+    assert {event["attempt"] for event in answer["events"]} == {0, 1, 2}
+    return answer
+
+
+@scenario
+def schema_continued(stage: Stage) -> None:
+    answer = schema_met(stage, ephemeral=True, workspace=None)
+    assert answer.get("sessionId"), "no session"
+    heard = stage.sent()[-1]
+    assert "no JSON was found" in heard.user, "the conversation was not continued: it does not hold the first correction"
+
+
+@scenario
+def schema_fresh(stage: Stage) -> None:
+    schema_met(stage)
+    heard = stage.sent()[-1].user
+    assert "no JSON was found" not in heard, "the third attempt went on with the conversation of the second"
+
+
+@scenario
+def schema_never(stage: Stage) -> None:
+    answer = stage.run("NOTJSON!", jsonSchema=PERSON).json
+    assert answer.get("exitCode") == 0 and answer.get("jsonRetries") == 3 and "json" not in answer, answer
+    assert "no JSON was found" in answer.get("parseError", ""), answer.get("parseError")
+    assert len(answer["attempts"]) == 4 and all(attempt["parseError"] for attempt in answer["attempts"]), answer["attempts"]
+    assert all_counted(stage, answer), f"{answer['tokens']} in {len(stage.sent())} requests"
+    for name in ("runId", "workspace", "text", "sessionId", "usage", "tokens", "events"):
+        assert answer.get(name), f"{name} is missing"
 
 
 @scenario

@@ -24,6 +24,9 @@ use crate::{
 /// Characters of a message from stderr.
 const STDERR_MESSAGE_CHARS: usize = 400;
 
+/// Longest line of plain text that is kept as a record; of a longer one, this much.
+const MAX_TEXT_LINE: usize = 1 << 20;
+
 /// Longest line of stderr that is looked at.
 const MAX_STDERR_LINE: usize = 64 << 10;
 
@@ -38,7 +41,11 @@ pub(super) struct FileReader {
 }
 
 enum Stdout {
-    Text(Utf8Chunks),
+    /// The answer as it comes; its lines are the records.
+    Text {
+        chunks: Utf8Chunks,
+        lines: Lines,
+    },
     Lines(Lines),
     /// All of it; beyond [`MAX_LINE`] it cannot be read, and `whole` is false.
     Document {
@@ -51,7 +58,7 @@ impl FileReader {
     pub(super) fn new(progress: Progress, set: u32, wants_schema: bool) -> Self {
         let spec = Arc::clone(&progress.spec);
         let stdout = match spec.format {
-            Format::Text => Stdout::Text(Utf8Chunks::default()),
+            Format::Text => Stdout::Text { chunks: Utf8Chunks::default(), lines: Lines::new(MAX_TEXT_LINE) },
             Format::Lines => Stdout::Lines(Lines::new(MAX_LINE)),
             Format::Document => Stdout::Document { bytes: Vec::new(), whole: true },
         };
@@ -63,7 +70,10 @@ impl FileReader {
     pub(super) fn read(mut self, exit: Exit) -> Reading {
         let (rules, progress) = (&self.rules, &mut self.progress);
         match &mut self.stdout {
-            Stdout::Text(chunks) => progress.delta(&chunks.end()),
+            Stdout::Text { chunks, lines } => {
+                progress.delta(&chunks.end());
+                lines.end(|line| raw_line(progress, line.bytes));
+            }
             Stdout::Lines(lines) => lines.end(|line| stdout_line(progress, rules, line)),
             Stdout::Document { bytes, whole } => {
                 let line = Line { bytes, truncated: !*whole };
@@ -80,7 +90,10 @@ impl OutputReader for FileReader {
         let (rules, progress) = (&self.rules, &mut self.progress);
         match (stream, &mut self.stdout) {
             (Stream::Stderr, _) => self.stderr.feed(bytes, |line| stderr_line(progress, line)),
-            (Stream::Stdout, Stdout::Text(chunks)) => progress.delta(&chunks.feed(bytes)),
+            (Stream::Stdout, Stdout::Text { chunks, lines }) => {
+                progress.delta(&chunks.feed(bytes));
+                lines.feed(bytes, |line| raw_line(progress, line.bytes));
+            }
             (Stream::Stdout, Stdout::Lines(lines)) => {
                 lines.feed(bytes, |line| stdout_line(progress, rules, line));
             }
@@ -113,7 +126,14 @@ fn stdout_line(progress: &mut Progress, rules: &[Rule], line: Line<'_>) {
                 }
             }
         });
-    if !read && !bytes.is_empty() {
+    if !read {
+        raw_line(progress, bytes);
+    }
+}
+
+/// A line that is no JSON object is a record all the same.
+fn raw_line(progress: &mut Progress, bytes: &[u8]) {
+    if !bytes.is_empty() {
         let line = Bytes::copy_from_slice(bytes);
         progress.push(RunEvent::Native(NativeRecord { event_type: "raw".to_owned(), line, json: false }));
     }

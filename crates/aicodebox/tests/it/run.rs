@@ -221,6 +221,18 @@ echo '{"done":"ok"}'
 }
 
 #[test]
+fn the_lines_of_plain_text_are_the_records() {
+    let server = Server::new().start();
+    let record = |sequence: u64, line: &str| json!({"sequence": sequence, "attempt": 0, "backend": "shell", "eventType": "raw", "event": line});
+    let script = r"printf 'a\n\nb \303\251\r\nc'";
+    server
+        .run(json!({"prompt": script, "eventMode": "full"}))
+        .status(200)
+        .field("/text", "a\n\nb é\r\nc")
+        .field("/events", json!([record(1, "a"), record(2, "b é"), record(3, "c")]));
+}
+
+#[test]
 fn a_providers_error_is_told_with_its_kind() {
     let server = Server::new().adapter(EVENTS).start();
     let script =

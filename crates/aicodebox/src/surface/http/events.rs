@@ -45,7 +45,10 @@ pub(crate) struct EventsQuery {
     params(
         ("id" = String, Path, description = "The run's id", pattern = "^[0-9a-f]{32}$"),
         EventsQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event that was received"),
+        (
+            "Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]*$",
+            description = "Number of the last event that was received; a browser sends nothing here before the first",
+        ),
     ),
     responses(
         (status = 200, description = "The events", body = String, content_type = "text/event-stream"),

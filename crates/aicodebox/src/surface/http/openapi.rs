@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{problem::Document, routes};
-use crate::surface::{run_event::EventBody, run_record::RunRecordAnswer};
+use crate::surface::{openai, run_event::EventBody, run_record::RunRecordAnswer};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,6 +22,7 @@ use crate::surface::{run_event::EventBody, run_record::RunRecordAnswer};
     ),
     tags(
         (name = "runs", description = "Start agents, follow them, and fetch their answers"),
+        (name = "openai", description = "Chat completions, as clients of OpenAI know them"),
         (name = "health", description = "Probes, numbers, documentation"),
     ),
     components(schemas(Document<'_>, EventBody<'_>, RunRecordAnswer<'_>)),
@@ -73,21 +74,27 @@ fn document() -> Value {
         all.merge(part);
     }
     let mut document = json!(all);
-    each_operation(&mut document, |operation| {
-        operation["security"] = json!([{ "bearer": [] }]);
-        operation["responses"]["401"] = json!({ "description": "No token, or a wrong one" });
-    });
+    each_operation(&mut document, guard);
     let open = json!(routes::open().split_for_parts().1);
-    for part in ["paths", "components"] {
-        merge(&mut document[part], &open[part]);
-    }
+    add(&mut document, &open);
     each_operation(&mut document, |operation| {
-        let Some(responses) = operation["responses"].as_object_mut() else { return };
-        for (status, response) in responses {
-            let is_error = status.starts_with(['4', '5']);
-            if is_error && response.get("content").is_none() {
-                response["content"] = json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+        describe_errors(operation, "application/problem+json", "Problem")
+    });
+    let mut chats = openai::description();
+    each_operation(&mut chats, guard);
+    each_operation(&mut chats, |operation| describe_errors(operation, "application/json", "OpenAiError"));
+    add(&mut document, &chats);
+    each_operation(&mut document, |operation| {
+        // One that is not sent is left out; there is no null in a header or a query.
+        let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+        for parameter in parameters.into_iter().flatten() {
+            if let Some(types) = parameter.pointer_mut("/schema/type").and_then(Value::as_array_mut) {
+                types.retain(|name| name != "null");
             }
+        }
+        // A schema would be taken for that of one event.
+        if let Some(stream) = operation.pointer_mut("/responses/200/content/text~1event-stream") {
+            *stream = json!({});
         }
     });
     document["components"]["securitySchemes"] = json!({
@@ -95,6 +102,29 @@ fn document() -> Value {
     });
     any_of(&mut document);
     document
+}
+
+fn guard(operation: &mut Value) {
+    operation["security"] = json!([{ "bearer": [] }]);
+    operation["responses"]["401"] = json!({ "description": "No token, or a wrong one" });
+}
+
+/// Says in what form errors come, where the operation itself does not.
+fn describe_errors(operation: &mut Value, media_type: &str, schema: &str) {
+    let Some(responses) = operation["responses"].as_object_mut() else { return };
+    for (status, response) in responses {
+        if status.starts_with(['4', '5']) && response.get("content").is_none() {
+            response["content"] =
+                json!({ media_type: { "schema": { "$ref": format!("#/components/schemas/{schema}") } } });
+        }
+    }
+}
+
+/// Adds the paths and components of another document.
+fn add(document: &mut Value, other: &Value) {
+    for part in ["paths", "components"] {
+        merge(&mut document[part], &other[part]);
+    }
 }
 
 /// Where an answer may be of several shapes, one may well be another with more in it.
@@ -151,6 +181,10 @@ mod tests {
             "/status",
             "/metrics",
             "/healthz",
+            "/v1/models",
+            "/v1/models/{id}",
+            "/v1/chat/completions",
+            "/v1/responses",
         ] {
             assert!(paths.contains_key(path), "{path}");
         }

@@ -20,6 +20,7 @@ pub(crate) struct RunBody {
     #[schema(required, nullable = false, value_type = String, pattern = r"\S")]
     prompt: Option<String>,
     /// Where to work: a path below the workspace root, which is made if it is missing. Without one, the root.
+    #[schema(pattern = r"^(?!/)(?!([\s\S]*/)?\.\.(/|$))[^\x00]*$")]
     workspace: Option<String>,
     /// Which model.
     model: Option<String>,
@@ -197,8 +198,9 @@ fn given(text: Option<String>) -> Option<String> {
 
 fn limit(field: &str, seconds: Option<&Number>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
-    let limit = seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero() && *limit <= MAX_LIMIT).map(Some).ok_or_else(|| {
+    let seconds = seconds.as_f64().filter(|seconds| *seconds > 0.0);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| *limit <= MAX_LIMIT).map(Some).ok_or_else(|| {
         let most = MAX_LIMIT.as_secs();
         Problem::unprocessable(field, format_args!("must be more than 0 and at most {most}"))
     })

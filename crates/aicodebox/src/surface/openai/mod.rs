@@ -7,6 +7,7 @@
 
 mod chats;
 mod chunks;
+mod description;
 mod error;
 mod headers;
 mod images;
@@ -26,5 +27,6 @@ mod translate;
 mod golden;
 
 pub(crate) use chats::Chats;
+pub(crate) use description::description;
 pub(crate) use models::Models;
 pub(crate) use router::routes;

@@ -1,6 +1,6 @@
 use axum::{
     Json, Router,
-    extract::{Path, Request, State},
+    extract::{Path, Request, State, rejection::PathRejection},
     http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -70,7 +70,11 @@ async fn list_models(State(chats): State<Chats>) -> Response {
 }
 
 /// `GET /models/{id}`; an id may hold slashes.
-async fn show_model(State(chats): State<Chats>, Path(id): Path<String>) -> Result<Response, ApiError> {
+async fn show_model(
+    State(chats): State<Chats>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
+    let Path(id) = id.map_err(|error| ApiError::invalid("id", error))?;
     let model = chats.models().find(&id).ok_or_else(|| ApiError::no_such_model(&id))?;
     Ok(Json(model).into_response())
 }

@@ -61,6 +61,38 @@ fn events_and_usage_are_in_the_answer_when_they_are_asked_for() {
 }
 
 #[test]
+fn a_class_is_asked_again_until_its_answer_meets_the_schema() {
+    let server = serve("answers:Answers", &[]);
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let ask = |workspace: &str, answers: &str| {
+        std::fs::create_dir(server.workspace().join(workspace)).unwrap();
+        std::fs::write(server.workspace().join(workspace).join("answers"), answers).unwrap();
+        server
+            .run(json!({"prompt": "count to three", "workspace": workspace, "jsonSchema": schema}))
+            .status(200)
+    };
+    let met = ask("met", "no idea\n{\"n\": \"x\"}\nSure: {\"n\": 3}\n")
+        .field("/json", json!({"n": 3}))
+        .field("/jsonRetries", 2)
+        .field("/usage", json!({"input_tokens": 21}))
+        .field(
+            "/attempts/2",
+            json!({"index": 2, "usage": {"input_tokens": 7}, "exitCode": 0, "parseError": null}),
+        );
+    assert!(met.text("/attempts/0/parseError").contains("no idea"));
+    assert!(met.text("/attempts/1/parseError").contains("/n"));
+    // The last start was told the task once, the bad answer, and what was wrong with it.
+    let told = std::fs::read_to_string(server.workspace().join("met/prompt-3")).unwrap();
+    assert_eq!(told.matches("count to three").count(), 1, "{told}");
+    assert!(told.contains("{\"n\": \"x\"}") && told.contains("was not accepted: /n"), "{told}");
+
+    let never =
+        ask("never", "a\nb\nc\nd\n").field("/jsonRetries", 3).field("/exitCode", 0).field("/text", "d");
+    assert!(never.text("/parseError").contains("no JSON was found"));
+    assert!(never.json().get("json").is_none());
+}
+
+#[test]
 fn a_class_that_cannot_be_loaded_ends_the_server_with_a_clear_word() {
     let home = Home::new("");
     let mut command = home.command("serve");
