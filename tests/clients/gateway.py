@@ -46,13 +46,14 @@ class Gateway:
                 "AICODEBOX_ADAPTER": str(HERE / "stub.toml"), "AICODEBOX_WORKSPACE": str(base / "workspace"),
                 "AICODEBOX_API_MODE": "1", "AICODEBOX_API_MODE_HOST": "127.0.0.1", "AICODEBOX_API_MODE_PORT": "0",
                 "AICODEBOX_API_MODE_TOKEN": TOKEN, "AICODEBOX_API_MODE_STRICT_MODELS": "1",
+                "AICODEBOX_MCP_MODE": "1", "AICODEBOX_MCP_MODE_TOKEN": TOKEN,
                 "STUB_PYTHON": sys.executable, "STUB_AGENT": str(HERE / "judges" / "stub_agent.py"),
                 "STUB_LOG": str(self.stub_log), **self.env,
             },
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.address = self._listening()
         self.client_env = {"GW_BASE": f"http://{self.address}/v1", "GW_KEY": TOKEN, "GW_MODEL": MODEL,
-                           "STUB_LOG": str(self.stub_log)}
+                           "GW_MCP": f"http://{self.address}/mcp", "STUB_LOG": str(self.stub_log)}
         return self
 
     def __exit__(self, *_exception) -> None:

@@ -26,9 +26,12 @@ class Client:
     """One client: its script, how many cases it has at least, and what the gateway needs for it."""
     script: str
     cases: int
+    # The Python that it runs in; a script without one uses Node, or starts something that does.
     environment: str | None = None
     gateway: dict[str, str] = field(default_factory=dict)
     quick: bool = False
+    # What of `client_env` the script takes as its arguments.
+    arguments: tuple[str, ...] = ()
 
 
 CLIENTS = {
@@ -36,6 +39,10 @@ CLIENTS = {
     "openai-python": Client("judges/openai_py.py", 36, "openai", {"AICODEBOX_MAX_QUEUED_RUNS": "0"}, quick=True),
     "openai-spec": Client("judges/spec_validate.py", 8, "spec", quick=True),
     "llm-comply": Client("comply.py", 8, "comply", quick=True),
+    "fastmcp": Client("judges/mcp_py.py", 13, "fastmcp", quick=True, arguments=("GW_MCP", "GW_KEY")),
+    # The suite sends no token.
+    "mcp-conformance": Client("conformance.py", 2, gateway={"AICODEBOX_MCP_MODE_TOKEN": ""}, quick=True),
+    "mcp-inspector": Client("inspector.py", 3),
     "openai-node": Client("openai_node.mjs", 9),
     "vercel": Client("vercel.mjs", 7),
     "litellm": Client("litellm_client.py", 6, "litellm"),
@@ -55,8 +62,9 @@ def run(name: str, client: Client) -> tuple[int, int]:
             argv = [environments.python(client.environment) / "python", script]
         else:
             node, folder = environments.node()
-            argv = [node, "--import", HERE / "resolve.mjs", script]
-            env["NODE_CLIENTS"] = str(folder)
+            argv = [node, "--import", HERE / "resolve.mjs", script] if script.suffix == ".mjs" else [sys.executable, script]
+            env |= {"NODE": str(node), "NODE_CLIENTS": str(folder)}
+        argv += [gateway.client_env[name] for name in client.arguments]
         try:
             done = subprocess.run(argv, env=env, cwd=gateway.directory.name, stdin=subprocess.DEVNULL, timeout=LIMIT,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

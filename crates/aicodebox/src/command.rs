@@ -48,6 +48,8 @@ enum Command {
     Adapter(AdapterCommand),
     /// Print the configuration that holds, secrets masked
     Config(ConfigArgs),
+    /// Offer the agent as MCP tools on standard input and output
+    Mcp,
     /// Ask the server of this box whether it is well
     Healthcheck,
     /// Be the first process of a box: serve the modes that are on, else run the agent's own command line
@@ -104,7 +106,7 @@ impl CommandError {
                 SetupError::Store(_) | SetupError::Launcher(_) => ExitCode::FAILURE,
             },
             Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
-            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_))
+            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_) | ServeError::Stdio(_))
             | Self::Adapter(_)
             | Self::Io(_) => ExitCode::FAILURE,
         }
@@ -127,6 +129,7 @@ impl Cli {
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
             Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
+            Command::Mcp => mcp(&environment),
             Command::Healthcheck => health_check(&environment),
             Command::Entrypoint { arguments } => Ok(init::run(&arguments)),
         }
@@ -149,6 +152,16 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
     let (config, foreground) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
     Ok(runtime()?.block_on(serve::serve(config, foreground, environment))?)
+}
+
+fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
+    let config = Config::from_env(environment)?;
+    logging::start(&config.logging, "warn");
+    let runtime = Runtime::new()?;
+    let served = runtime.block_on(serve::serve_stdio(&config, environment));
+    // A thread may still wait for input that does not come; nobody waits for that thread.
+    runtime.shutdown_background();
+    Ok(served?)
 }
 
 fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
@@ -216,7 +229,7 @@ fn health_check(environment: &Environment) -> Result<ExitCode, CommandError> {
         // The agent's own command line, the bot or the scheduler: when that ends, the box does.
         return print("no mode that listens is on, so there is nobody to ask");
     }
-    let address = config::local_api(environment)?;
+    let address = config::local_port(environment)?;
     match health_check::ask(address) {
         Ok((answer, well)) => {
             print(answer)?;

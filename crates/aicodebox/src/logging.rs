@@ -9,7 +9,12 @@ use crate::config::{LogFormat, Logging};
 /// Starts logging; `usual` holds where the configuration does not say what to log.
 pub(crate) fn start(config: &Logging, usual: &str) {
     // The filter was checked with the configuration.
-    let filter = EnvFilter::new(config.filter.as_deref().unwrap_or(usual));
+    let wanted = config.filter.as_deref().unwrap_or(usual);
+    let mut filter = EnvFilter::new(wanted);
+    // It logs the ids of sessions from `info` on and whole messages, prompts among them, from `debug` on.
+    if let (false, Ok(quiet)) = (wanted.contains("rmcp"), "rmcp=warn".parse()) {
+        filter = filter.add_directive(quiet);
+    }
     let lines = fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.format {
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).init(),

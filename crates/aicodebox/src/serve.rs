@@ -1,7 +1,8 @@
-//! `aicodebox serve`: builds the engine, starts the surface of the environment, and ends both in order.
+//! `aicodebox serve` and `aicodebox mcp`: build the engine, start a surface, and end both in order.
 
-use std::{io, net::SocketAddr, process::ExitCode};
+use std::{io, net::SocketAddr, process::ExitCode, sync::Arc};
 
+use rmcp::service::ServerInitializeError;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -11,11 +12,12 @@ use tracing::{info, warn};
 
 use crate::{
     callback::{SCHEDULE, Sender},
-    config::{Access, ApiConfig, Config, Environment, Foreground},
+    config::{ApiConfig, Config, Environment, Foreground, McpConfig},
     fetch::Fetcher,
     setup::{self, SetupError},
     surface::{
         http::{self, Api},
+        mcp,
         openai::{self, Chats, Models},
     },
 };
@@ -35,6 +37,8 @@ pub(crate) enum ServeError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("signals cannot be taken: {0}")]
     Signals(io::Error),
+    #[error("no MCP client is at the other end: {0}")]
+    Stdio(Box<ServerInitializeError>),
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -47,21 +51,22 @@ pub(crate) async fn serve(
     environment: Environment,
 ) -> Result<ExitCode, ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Signals)?;
-    let Foreground::Api(api_config) = foreground;
     for warning in environment.warnings() {
         warn!("{warning}");
     }
     if !config.adapter_chosen {
         warn!("AICODEBOX_ADAPTER is not set: the demo agent answers, which asks no model");
     }
-    if matches!(api_config.access, Access::Open) && !api_config.listen.ip().is_loopback() {
-        warn!(address = %api_config.listen, "whoever reaches this address can run commands: there is no token");
+    let address = foreground.listen();
+    if foreground.open() && !address.ip().is_loopback() {
+        warn!(%address, "whoever reaches this address can run commands: there is no token");
     }
-    let workspaces = setup::workspaces(&config.workspace)?;
+    let workspaces = Arc::new(setup::workspaces(&config.workspace)?);
     let store = setup::run_store(&config).await?;
-    let listener = listen(api_config.listen).await?;
+    let listener = listen(address).await?;
     let (engine, scratch) = setup::engine(&config, &environment, store.clone()).await?;
-    if engine.adapter().models.is_empty() && config.models.is_empty() {
+    let offers_models = matches!(foreground, Foreground::Api(..));
+    if offers_models && engine.adapter().models.is_empty() && config.models.is_empty() {
         return Err(ServeError::NoModels(engine.adapter().name.clone()));
     }
     // What the environment holds of secrets is in its place now.
@@ -69,11 +74,27 @@ pub(crate) async fn serve(
     if let Err(error) = engine.program() {
         warn!("no run can start yet: {error}");
     }
-    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
-    let api = Api::new(engine.clone(), workspaces, scratch, &config, api_config.max_body, fetcher.clone());
     let stop = CancellationToken::new();
-    let models = Models::new(engine.adapter(), &config.models, api_config.strict_models);
-    let chats = Chats::new(api.clone(), models, Fetcher::new(Vec::new()), api_config.chat_workspace);
+    let handler = mcp::Handler::new(engine.clone(), workspaces.clone());
+    let mcp = |config: &McpConfig, paths: &[&str]| mcp::router(handler, config, paths, stop.clone());
+    let max_body = match &foreground {
+        Foreground::Api(api, _) => api.max_body,
+        Foreground::Mcp(_, mcp) => mcp.max_body,
+    };
+    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
+    let api = Api::new(engine.clone(), workspaces, scratch, &config, max_body, fetcher.clone());
+    let chat = |api: Api, wanted: &ApiConfig| {
+        let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
+        let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted.chat_workspace);
+        openai::routes(chats, &wanted.access)
+    };
+    let app = match &foreground {
+        Foreground::Api(config, beside) => {
+            let mcp = beside.as_ref().map(|beside| mcp(beside, &["/mcp", "/mcp/"]));
+            http::router(api.clone(), config, chat(api, config), mcp)
+        }
+        Foreground::Mcp(_, config) => http::alone(api, mcp(config, &["/", "/mcp", "/mcp/"])),
+    };
     let sender = fetcher.zip(config.callback_secret).map(|(fetcher, secret)| Sender {
         store,
         fetcher,
@@ -86,8 +107,9 @@ pub(crate) async fn serve(
             sender.serve(&engine, stop.clone()).await;
         }
     };
-    let app = http::router(api, &api_config, openai::routes(chats, &api_config.access));
-    info!(adapter = engine.adapter().name, address = %address(&listener, &api_config), "listening");
+    // The real address, also when any port was asked for.
+    let address = listener.local_addr().unwrap_or(address);
+    info!(adapter = engine.adapter().name, %address, "listening");
 
     let serving = http::serve(listener, app, stop.clone());
     let ending = async {
@@ -112,9 +134,27 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
-/// The real address, also when any port was asked for.
-fn address(listener: &TcpListener, config: &ApiConfig) -> SocketAddr {
-    listener.local_addr().unwrap_or(config.listen)
+/// Serves the client at the other end of standard input and output until that leaves, or SIGTERM or SIGINT. Runs are
+/// kept in memory.
+///
+/// # Errors
+/// When it cannot begin.
+pub(crate) async fn serve_stdio(config: &Config, environment: &Environment) -> Result<ExitCode, ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Signals)?;
+    let workspaces = Arc::new(setup::workspaces(&config.workspace)?);
+    let (engine, _scratch) = setup::engine(config, environment, setup::memory_store(config)).await?;
+    let stop = CancellationToken::new();
+    let serving = mcp::serve_stdio(mcp::Handler::new(engine.clone(), workspaces), stop.clone());
+    let mut serving = std::pin::pin!(serving);
+    let served = tokio::select! {
+        served = &mut serving => served,
+        _ = signals.next() => {
+            stop.cancel();
+            serving.await
+        }
+    };
+    engine.shutdown().await;
+    served.map(|()| ExitCode::SUCCESS).map_err(ServeError::Stdio)
 }
 
 /// The signals that end a server.

@@ -5,6 +5,7 @@
 
 mod agent_environment;
 mod environment;
+mod mcp;
 mod modes;
 pub(crate) mod parse;
 mod reader;
@@ -15,7 +16,8 @@ mod wanted;
 
 pub(crate) use agent_environment::path_with_programs;
 pub(crate) use environment::Environment;
-pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, check, for_serving, local_api};
+pub(crate) use mcp::{McpConfig, Names};
+pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, check, for_serving, local_port};
 use reader::Reader;
 pub(crate) use reader::{ConfigError, read_secret};
 pub(crate) use settings::{Config, LogFormat, Logging};

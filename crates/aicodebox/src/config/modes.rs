@@ -3,13 +3,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use axum::http::HeaderValue;
 use secrecy::SecretString;
 
-use super::{Config, ConfigError, Environment, Reader, variable::*};
+use super::{
+    Config, ConfigError, Environment, McpConfig, Reader,
+    variable::{Variable, *},
+};
 
 /// What `serve` serves.
 #[derive(Debug)]
 pub(crate) enum Foreground {
-    /// The HTTP API.
-    Api(ApiConfig),
+    /// The HTTP API, MCP beside it at `/mcp` where that is on.
+    Api(ApiConfig, Option<McpConfig>),
+    /// MCP alone, on its own port.
+    Mcp(SocketAddr, McpConfig),
 }
 
 /// The HTTP API.
@@ -61,50 +66,99 @@ impl Foreground {
     /// Reads which modes are on and the configuration of the one in the foreground; `None` when that is wrong.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         // The one place that knows which modes this version does not have.
-        for (mode, name) in [(TELEGRAM_MODE, "Telegram"), (CRON_MODE, "cron"), (MCP_MODE, "MCP")] {
+        for (mode, name) in [(TELEGRAM_MODE, "Telegram"), (CRON_MODE, "cron")] {
             if reader.boolean(&mode) {
                 reader.fault(&mode, format_args!("this version has no {name} mode; leave it unset"));
             }
         }
-        if reader.boolean(&API_MODE) {
-            return ApiConfig::read(reader).map(Self::Api);
+        match (reader.boolean(&API_MODE), reader.boolean(&MCP_MODE)) {
+            (true, with_mcp) => {
+                let host = reader.address(&API_HOST);
+                let api = ApiConfig::read(reader, host);
+                let mcp = with_mcp.then(|| McpConfig::read(reader, host));
+                Some(Self::Api(api?, mcp))
+            }
+            (false, true) => {
+                let host = reader.address(&MCP_HOST);
+                let mcp = McpConfig::read(reader, host);
+                Some(Self::Mcp(SocketAddr::new(host?, reader.port(&MCP_PORT)), mcp))
+            }
+            (false, false) => {
+                reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
+                None
+            }
         }
-        reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
-        None
+    }
+
+    /// Where it listens.
+    pub(crate) fn listen(&self) -> SocketAddr {
+        match self {
+            Self::Api(api, _) => api.listen,
+            Self::Mcp(listen, _) => *listen,
+        }
+    }
+
+    /// Whether a surface lets everybody in who reaches it.
+    pub(crate) fn open(&self) -> bool {
+        let (api, mcp) = match self {
+            Self::Api(api, mcp) => (Some(&api.access), mcp.as_ref()),
+            Self::Mcp(_, mcp) => (None, Some(mcp)),
+        };
+        api.into_iter().chain(mcp.map(|mcp| &mcp.access)).any(|access| matches!(access, Access::Open))
     }
 }
 
 impl ApiConfig {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let token = reader.secret(&API_TOKEN);
-        // A token that could not be read is one fault; that there is no token would be a second, wrong one.
-        let token_given = token.is_some() || reader.is_set(&API_TOKEN) || reader.has_file(&API_TOKEN);
-        let allowed = reader.boolean(&API_ALLOW_UNAUTHENTICATED);
-        let host = reader.address(&API_HOST);
-        if let Some(host) = host.filter(|host| !host.is_loopback())
-            && !token_given
-            && !allowed
-        {
-            reader.fault(
-                &API_TOKEN,
-                format_args!(
-                    "expected a token, because {host} can be reached from outside; \
-                     set {}=1 to let anybody who reaches the port run commands",
-                    API_ALLOW_UNAUTHENTICATED.name
-                ),
-            );
-        }
+    fn read(reader: &mut Reader<'_>, host: Option<IpAddr>) -> Option<Self> {
+        let access = Access::read(reader, host, &API_TOKEN, &API_ALLOW_UNAUTHENTICATED);
         let chat_workspaces = [("root", ChatWorkspace::Root), ("ephemeral", ChatWorkspace::Ephemeral)];
         Some(Self {
             listen: SocketAddr::new(host?, reader.port(&API_PORT)),
-            access: token.map_or(Access::Open, Access::Token),
-            max_body: usize::try_from(reader.size(&API_MAX_BODY)).unwrap_or(usize::MAX),
+            access,
+            max_body: max_body(reader),
             cors: Cors::read(reader),
             strict_models: reader.boolean(&API_STRICT_MODELS),
             chat_workspace: reader.word(&API_CHAT_WORKSPACE, &chat_workspaces).unwrap_or(ChatWorkspace::Root),
             metrics_public: reader.boolean(&API_METRICS_PUBLIC),
         })
     }
+}
+
+impl Access {
+    /// By the token, if there is one. None is a fault where others reach the host, unless that is allowed.
+    pub(super) fn read(
+        reader: &mut Reader<'_>,
+        host: Option<IpAddr>,
+        token: &Variable,
+        allow: &Variable,
+    ) -> Self {
+        let secret = reader.secret(token);
+        // A token that could not be read is one fault; that there is no token would be a second, wrong one.
+        let given = secret.is_some() || reader.is_set(token) || reader.has_file(token);
+        let allowed = reader.boolean(allow);
+        if let Some(host) = host.filter(|host| !host.is_loopback())
+            && !given
+            && !allowed
+        {
+            reader.fault(
+                token,
+                format_args!(
+                    "expected a token, because {host} can be reached from outside; \
+                     set {}=1 to let anybody who reaches the port run commands",
+                    allow.name
+                ),
+            );
+        }
+        secret.map_or(Self::Open, Self::Token)
+    }
+}
+
+pub(super) fn max_body(reader: &mut Reader<'_>) -> usize {
+    usize::try_from(reader.size(&API_MAX_BODY)).unwrap_or(usize::MAX)
+}
+
+pub(super) fn is_origin(text: &str) -> bool {
+    text.contains("://") && !text.ends_with('/')
 }
 
 impl Cors {
@@ -118,9 +172,8 @@ impl Cors {
         }
         let mut values = Vec::with_capacity(origins.len());
         for origin in origins {
-            let shaped = origin.contains("://") && !origin.ends_with('/');
             match HeaderValue::try_from(&origin) {
-                Ok(value) if shaped => values.push(value),
+                Ok(value) if is_origin(&origin) => values.push(value),
                 Ok(_) | Err(_) => reader.fault(
                     &API_CORS_ORIGINS,
                     format_args!("expected * or origins such as https://example.org, found {origin:?}"),
@@ -131,14 +184,16 @@ impl Cors {
     }
 }
 
-/// Where the API of this box is reached from inside it.
+/// Where the server of this box is reached from inside it.
 ///
 /// # Errors
 /// When its address or port is wrong.
-pub(crate) fn local_api(environment: &Environment) -> Result<SocketAddr, ConfigError> {
+pub(crate) fn local_port(environment: &Environment) -> Result<SocketAddr, ConfigError> {
     let mut reader = Reader::new(environment);
-    let port = reader.port(&API_PORT);
-    let host = reader.address(&API_HOST).map(|host| match host {
+    let alone = reader.boolean(&MCP_MODE) && !reader.boolean(&API_MODE);
+    let (host, port) = if alone { (&MCP_HOST, &MCP_PORT) } else { (&API_HOST, &API_PORT) };
+    let port = reader.port(port);
+    let host = reader.address(host).map(|host| match host {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         IpAddr::V4(_) | IpAddr::V6(_) => host,
@@ -176,11 +231,18 @@ mod tests {
 
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<ApiConfig, ConfigError> {
+    fn foreground(variables: &[(&str, &str)]) -> Result<Foreground, ConfigError> {
         let environment = variables.iter().copied().collect();
         let mut reader = Reader::new(&environment);
         let foreground = Foreground::read(&mut reader);
-        reader.finish(foreground).map(|Foreground::Api(api)| api)
+        reader.finish(foreground)
+    }
+
+    fn read(variables: &[(&str, &str)]) -> Result<ApiConfig, ConfigError> {
+        foreground(variables).map(|foreground| match foreground {
+            Foreground::Api(api, None) => api,
+            other @ (Foreground::Api(_, Some(_)) | Foreground::Mcp(..)) => panic!("{other:?}"),
+        })
     }
 
     const ON: (&str, &str) = ("AICODEBOX_API_MODE", "1");
@@ -229,13 +291,31 @@ mod tests {
 
     #[test]
     fn modes_that_are_not_there_are_refused_by_name_and_so_is_no_mode_at_all() {
-        let error = read(&[("AICODEBOX_CRON_MODE", "yes"), ("AICODEBOX_MCP_MODE", "1")]).unwrap_err();
+        let error = read(&[("AICODEBOX_CRON_MODE", "yes")]).unwrap_err();
         let expected = [
             "AICODEBOX_CRON_MODE: this version has no cron mode; leave it unset",
-            "AICODEBOX_MCP_MODE: this version has no MCP mode; leave it unset",
             "AICODEBOX_API_MODE: no mode is on, so there is nothing to serve; set it to 1",
         ];
         assert_eq!(error.0, expected);
+    }
+
+    #[test]
+    fn mcp_goes_beside_the_api_or_alone_and_takes_nobody_elses_token() {
+        let mcp = ("AICODEBOX_MCP_MODE", "1");
+        let alone = foreground(&[mcp, ("AICODEBOX_MCP_MODE_TOKEN", "t")]).unwrap();
+        assert_eq!(alone.listen().to_string(), "0.0.0.0:8081");
+        assert!(matches!(alone, Foreground::Mcp(..)) && !alone.open());
+
+        let token = ("AICODEBOX_API_MODE_TOKEN", "t");
+        let error = foreground(&[ON, mcp, token]).unwrap_err();
+        assert_eq!(error.0.len(), 1, "{error}");
+        assert!(error.0[0].contains("AICODEBOX_MCP_MODE_ALLOW_UNAUTHENTICATED=1"), "{error}");
+        let open = foreground(&[ON, mcp, token, ("AICODEBOX_MCP_MODE_ALLOW_UNAUTHENTICATED", "1")]).unwrap();
+        assert!(matches!(open, Foreground::Api(_, Some(_))) && open.open());
+        assert_eq!(open.listen().to_string(), "0.0.0.0:8080");
+        // The address is that of the API, and so is the need of a token.
+        assert!(foreground(&[ON, mcp, ("AICODEBOX_API_MODE_HOST", "127.0.0.1")]).is_ok());
+        assert!(foreground(&[mcp, ("AICODEBOX_API_MODE_HOST", "127.0.0.1")]).is_err());
     }
 
     #[test]
@@ -253,11 +333,13 @@ mod tests {
     #[test]
     fn the_health_check_finds_the_port_from_inside() {
         let find = |variables: &[(&str, &str)]| {
-            local_api(&variables.iter().copied().collect()).map(|address| address.to_string())
+            local_port(&variables.iter().copied().collect()).map(|address| address.to_string())
         };
         assert_eq!(find(&[]).as_deref(), Ok("127.0.0.1:8080"));
         let set = [("AICODEBOX_API_MODE_HOST", "::"), ("AICODEBOX_API_MODE_PORT", "81")];
         assert_eq!(find(&set).as_deref(), Ok("[::1]:81"));
         assert!(find(&[("AICODEBOX_API_MODE_PORT", "http")]).is_err());
+        assert_eq!(find(&[("AICODEBOX_MCP_MODE", "1")]).as_deref(), Ok("127.0.0.1:8081"));
+        assert_eq!(find(&[("AICODEBOX_MCP_MODE", "1"), ON]).as_deref(), Ok("127.0.0.1:8080"));
     }
 }

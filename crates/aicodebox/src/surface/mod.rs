@@ -1,6 +1,9 @@
 //! The surfaces: each takes requests in its own way and gives them to the engine.
 
+mod body;
+mod file_answer;
 pub(crate) mod http;
+pub(crate) mod mcp;
 pub(crate) mod openai;
 mod records;
 mod run_answer;

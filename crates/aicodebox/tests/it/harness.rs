@@ -359,7 +359,10 @@ impl Running {
         body: Option<String>,
     ) -> TcpStream {
         let has = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !has("host") {
+            head.push_str(&format!("Host: {}\r\n", self.address));
+        }
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

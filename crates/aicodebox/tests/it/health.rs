@@ -75,3 +75,42 @@ fn probes_do_not_wait_for_runs() {
         std::fs::write(server.workspace().join("go"), "").unwrap();
     });
 }
+
+/// One MCP run that takes long, one reader of a stream who does not read, and one answer of 200 MB, at the same time.
+#[test]
+fn heavy_probes_are_quick_beside_whatever_is_slow() {
+    const QUICK: Duration = Duration::from_millis(50);
+    let server = Server::new().env("AICODEBOX_MCP_MODE", "1").start();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "run_prompt", "arguments": {"prompt": "sleep 300"},
+        "_meta": {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let mcp = [
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "run_prompt"),
+    ];
+    let lines = |bytes: usize| format!("yes {} | head -c {bytes}", "x".repeat(199));
+    let chat = json!({"model": "small", "stream": true, "messages": [{"role": "user", "content": lines(20_000_000)}]});
+    let _slow = server.open("POST", "/mcp", &mcp, Some(call.to_string()));
+    let _unread = server.open("POST", "/v1/chat/completions", &[], Some(chat.to_string()));
+    let mut took = thread::scope(|scope| {
+        let large = scope.spawn(|| server.run(json!({"prompt": lines(200_000_000)})).status(200));
+        eventually("the slow run and the large one have begun", || {
+            (server.get("/status").json()["runs"].as_array().unwrap().len() >= 2).then_some(())
+        });
+        let mut took = Vec::new();
+        while !large.is_finished() || took.len() < 200 {
+            let begun = Instant::now();
+            server.get("/healthz").status(200);
+            took.push(begun.elapsed());
+            thread::sleep(Duration::from_millis(5));
+        }
+        large.join().unwrap();
+        took
+    });
+    took.sort_unstable();
+    let p99 = took[took.len() * 99 / 100];
+    assert!(p99 <= QUICK, "p99 of {} probes: {p99:?}, slowest {:?}", took.len(), took.last());
+}

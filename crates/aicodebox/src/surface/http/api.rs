@@ -4,7 +4,7 @@ use aicodebox_engine::{
     engine::Engine,
     run::{RunId, Workspace},
     store::{RunFilter, RunPage, RunRecord, StoreError},
-    workspace::{Scratch, Workspaces},
+    workspace::{Files, Scratch, Workspaces},
 };
 use axum::http::StatusCode;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -28,7 +28,7 @@ pub(crate) struct Api(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    workspaces: Workspaces,
+    workspaces: Arc<Workspaces>,
     scratch: Scratch,
     state_dir: PathBuf,
     allow_extra_args: bool,
@@ -40,7 +40,7 @@ impl Api {
     /// `callbacks` = what sends them, where there is a key to sign them with.
     pub(crate) fn new(
         engine: Engine,
-        workspaces: Workspaces,
+        workspaces: Arc<Workspaces>,
         scratch: Scratch,
         config: &Config,
         max_body: usize,
@@ -90,6 +90,10 @@ impl Api {
             ));
         }
         fetcher.check(url).map_err(|error| Problem::unprocessable("callbackUrl", error))
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        self.0.workspaces.files()
     }
 
     pub(crate) fn root_workspace(&self) -> Workspace {

@@ -1,18 +1,12 @@
-use std::time::Duration;
-
 use axum::{
-    body::{Body, HttpBody},
+    body::Body,
     http::{HeaderMap, StatusCode, header},
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use super::Problem;
-
-/// How long a body that is refused may take to be sent to its end.
-const DISCARD_LIMIT: Duration = Duration::from_secs(5);
+use crate::surface::body::{BodyError, collect};
 
 /// The bytes of a body that is declared as JSON, at most `limit` of them; [`parse`] makes something of them.
 ///
@@ -23,38 +17,7 @@ pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> 
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    read(headers, body, limit).await
-}
-
-async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let too_long =
-        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {limit} bytes"));
-    if body.size_hint().lower() > limit as u64 {
-        // A client that asks first need not send anything.
-        if !headers.contains_key(header::EXPECT) {
-            discard(body).await;
-        }
-        return Err(too_long());
-    }
-    match Limited::new(&mut body, limit).collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            discard(body).await;
-            Err(too_long())
-        }
-        Err(error) => {
-            Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body could not be read: {error}")))
-        }
-    }
-}
-
-/// Reads what nobody wants, for a while: a client that writes everything before it reads would else see a broken
-/// connection instead of the answer.
-async fn discard(mut body: Body) {
-    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
-    if timeout(DISCARD_LIMIT, rest).await.is_err() {
-        tracing::debug!("a client took too long to send what is too long");
-    }
+    Ok(collect(headers, body, limit).await?)
 }
 
 /// What [`read_json`] gave.
@@ -81,6 +44,16 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         // The position is of no use beside the path.
         Problem::unprocessable(field, reason.split(" at line ").next().unwrap_or(&reason))
     })
+}
+
+impl From<BodyError> for Problem {
+    fn from(error: BodyError) -> Self {
+        let status = match error {
+            BodyError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::Broken(_) => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error.to_string())
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

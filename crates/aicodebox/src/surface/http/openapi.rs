@@ -75,7 +75,7 @@ fn document() -> Value {
     }
     let mut document = json!(all);
     each_operation(&mut document, guard);
-    let open = json!(routes::open().split_for_parts().1);
+    let open = json!(routes::probes().merge(routes::described()).split_for_parts().1);
     add(&mut document, &open);
     each_operation(&mut document, |operation| {
         describe_errors(operation, "application/problem+json", "Problem")

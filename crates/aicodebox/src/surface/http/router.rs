@@ -4,24 +4,30 @@ use axum::{
     Router,
     http::{HeaderName, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
+    routing::get,
 };
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, request_id, routes};
+use super::{Api, Problem, auth, files, request_id, routes};
 use crate::{
     config::{Access, ApiConfig, Cors},
     surface::token::Token,
 };
 
-/// The whole API; `beside` = routes that look after access and errors themselves.
-pub(crate) fn router(api: Api, config: &ApiConfig, beside: Router) -> Router {
-    let (mut guarded, mut open) = (routes::guarded(), routes::open());
+/// The whole API: the routes of chat, which look after access and errors themselves, and MCP beside it, which has
+/// rules of its own also for web pages.
+pub(crate) fn router(api: Api, config: &ApiConfig, chat: Router, mcp: Option<Router>) -> Router {
+    let (mut guarded, mut open) = (routes::guarded(), routes::probes().merge(routes::described()));
     if config.metrics_public {
         open = open.merge(routes::measured());
     } else {
         guarded = guarded.merge(routes::measured());
     }
-    let mut guarded = Router::from(guarded).fallback(unknown_path);
+    let mut guarded = Router::from(guarded)
+        .route("/files", get(files::root))
+        .route("/files/", get(files::root))
+        .route("/files/{*path}", get(files::get).put(files::put).delete(files::delete))
+        .fallback(unknown_path);
     if let Access::Token(token) = &config.access {
         guarded = guarded.layer(from_fn_with_state(Token::new(token), auth::require));
     }
@@ -29,11 +35,24 @@ pub(crate) fn router(api: Api, config: &ApiConfig, beside: Router) -> Router {
         .merge(guarded)
         .method_not_allowed_fallback(wrong_method)
         .with_state(api)
-        .merge(beside);
+        .merge(chat);
     if let Some(cors) = cors(&config.cors) {
         all = all.layer(cors);
     }
+    if let Some(mcp) = mcp {
+        all = all.merge(mcp);
+    }
     all.layer(from_fn(request_id::follow))
+}
+
+/// Another surface on a port of its own, with the probes.
+pub(crate) fn alone(api: Api, surface: Router) -> Router {
+    Router::from(routes::probes())
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(api)
+        .merge(surface)
+        .layer(from_fn(request_id::follow))
 }
 
 async fn unknown_path() -> Problem {

@@ -13,12 +13,17 @@ pub(super) fn guarded() -> OpenApiRouter<Api> {
         .routes(routes!(status::show))
 }
 
-/// What anybody may ask, with its description.
-pub(super) fn open() -> OpenApiRouter<Api> {
+/// The probes, which anybody may ask, with their description.
+pub(super) fn probes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+}
+
+/// What anybody may read, with its description.
+pub(super) fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
         .routes(routes!(openapi::show))
         .routes(routes!(openapi::docs))
 }

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixture::python_path;
 use crate::harness::{Finished, Home, Running, Server};
@@ -103,4 +103,25 @@ fn a_class_that_cannot_be_loaded_ends_the_server_with_a_clear_word() {
         .env("PYTHONPATH", python_path());
     let finished = Finished::of(&mut command).code(78);
     assert!(finished.stderr().contains("No module named 'no_such'"), "{}", finished.stderr());
+}
+
+#[test]
+fn a_class_answers_chats_whole_and_streamed() {
+    let server = serve("lines:Lines", &[("AICODEBOX_AVAILABLE_MODELS", "m")]);
+    let prompt = "{\"type\":\"text\",\"text\":\"one \"}\n{\"type\":\"text\",\"text\":\"two\"}\n\
+                  {\"type\":\"usage\",\"usage\":{\"input_tokens\":3,\"output_tokens\":2}}\n";
+    let chat = |stream: bool| {
+        let body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": prompt}]});
+        server.send("POST", "/v1/chat/completions", &[], Some(body.to_string())).status(200)
+    };
+    let whole = chat(false).field("/choices/0/finish_reason", "stop").field("/usage/prompt_tokens", 3);
+    assert_eq!(whole.text("/choices/0/message/content"), "one two");
+
+    let streamed = chat(true).body;
+    let chunks = streamed.lines().filter_map(|line| line.strip_prefix("data: "));
+    let chunks: Vec<Value> = chunks.filter_map(|data| serde_json::from_str(data).ok()).collect();
+    let texts: Vec<_> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(texts.concat(), "one two");
+    assert!(streamed.contains("\ndata: [DONE]\n"), "{streamed}");
 }

@@ -1,0 +1,168 @@
+//! `/files`: the workspaces' files. Bodies are streamed both ways, so that a file of any size costs no memory.
+
+use aicodebox_engine::workspace::{FileError, Found, OpenFile, Written};
+use axum::{
+    Json,
+    body::{Body, HttpBody},
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use http_body_util::BodyExt;
+
+use super::{Api, Problem, conditions, range::Range};
+use crate::surface::{
+    body::{BodyError, discard},
+    file_answer::{DoneAnswer, ListingAnswer},
+};
+
+type UrlPath = Result<Path<String>, PathRejection>;
+
+/// `GET /files`.
+pub(crate) async fn root(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+    show(&api, "", &headers).await
+}
+
+/// `GET /files/{path}`, and `HEAD`, for which the router leaves out the body: a directory's listing, or a file.
+pub(crate) async fn get(
+    State(api): State<Api>,
+    path: UrlPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    show(&api, &named(path)?, &headers).await
+}
+
+async fn show(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
+    match api.files().find(path).await? {
+        Found::Directory(listing) => Ok(Json(ListingAnswer::from(listing)).into_response()),
+        Found::File(file) => send(file, headers),
+    }
+}
+
+/// `PUT /files/{path}`: the body becomes the file.
+pub(crate) async fn put(
+    State(api): State<Api>,
+    path: UrlPath,
+    headers: HeaderMap,
+    mut body: Body,
+) -> Result<Response, Problem> {
+    let written = receive(&api, path, &headers, &mut body).await;
+    if written.is_err() {
+        discard(&headers, body).await;
+    }
+    let written = written?;
+    let tag = value(&written.tag);
+    Ok(([(header::ETAG, tag)], Json(DoneAnswer::written(written))).into_response())
+}
+
+async fn receive(api: &Api, path: UrlPath, headers: &HeaderMap, body: &mut Body) -> Result<Written, Problem> {
+    let (path, limit) = (named(path)?, api.max_body() as u64);
+    if body.size_hint().lower() > limit {
+        return Err(FileError::TooLarge { path, limit }.into());
+    }
+    let mut upload = api.files().write(&path, limit, conditions::of_change(headers)).await?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::Broken(error.into()))?;
+        if let Some(bytes) = frame.data_ref() {
+            upload.push(bytes).await?;
+        }
+    }
+    Ok(upload.finish().await?)
+}
+
+/// `DELETE /files/{path}`: a file, or a link and not what it leads to.
+pub(crate) async fn delete(
+    State(api): State<Api>,
+    path: UrlPath,
+    headers: HeaderMap,
+) -> Result<Json<DoneAnswer>, Problem> {
+    let deleted = api.files().delete(&named(path)?, conditions::of_change(&headers)).await?;
+    Ok(Json(DoneAnswer::deleted(deleted)))
+}
+
+fn named(path: UrlPath) -> Result<String, Problem> {
+    let Path(path) = path.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+    Ok(path)
+}
+
+/// The file, or the part of it that is asked for, or that it has not changed.
+fn send(file: OpenFile, headers: &HeaderMap) -> Result<Response, Problem> {
+    conditions::require_unchanged(headers, &file)?;
+    let (status, start, end) = if conditions::known(headers, &file.tag) {
+        (StatusCode::NOT_MODIFIED, 0, 0)
+    } else {
+        match Range::of(headers, &file) {
+            Range::Whole => (StatusCode::OK, 0, file.size),
+            Range::Part { start, end } => (StatusCode::PARTIAL_CONTENT, start, end),
+            Range::Beyond => return Ok(beyond(&file)),
+        }
+    };
+    let mut answer = HeaderMap::from_iter([
+        (header::ETAG, value(&file.tag)),
+        (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+        // An agent's web page must not become a page of this server, which could then call it.
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
+    ]);
+    if status == StatusCode::NOT_MODIFIED {
+        return Ok((status, answer).into_response());
+    }
+    answer.insert(header::CONTENT_TYPE, content_type(&file.path));
+    answer.insert(header::CONTENT_LENGTH, (end - start).into());
+    if status == StatusCode::PARTIAL_CONTENT {
+        answer.insert(header::CONTENT_RANGE, value(&format!("bytes {start}-{}/{}", end - 1, file.size)));
+    }
+    Ok((status, answer, body(file, start, end)).into_response())
+}
+
+fn beyond(file: &OpenFile) -> Response {
+    let detail = format!("the file has {} bytes: {}", file.size, file.path);
+    let whole = value(&format!("bytes */{}", file.size));
+    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, detail);
+    ([(header::CONTENT_RANGE, whole)], problem).into_response()
+}
+
+/// The bytes as the client takes them. A file that has become shorter meanwhile ends the connection: a short answer
+/// must not look like a whole one.
+fn body(file: OpenFile, start: u64, end: u64) -> Body {
+    Body::from_stream(stream::try_unfold((file, start), move |(file, at)| async move {
+        if at >= end {
+            return Ok::<_, FileError>(None);
+        }
+        let bytes = file.chunk(at, end).await?;
+        let next = at + bytes.len() as u64;
+        Ok(Some((bytes, (file, next))))
+    }))
+}
+
+fn content_type(path: &str) -> HeaderValue {
+    let guessed = mime_guess::from_path(path).first_or_octet_stream();
+    let text = guessed.type_() == mime_guess::mime::TEXT;
+    value(&if text { format!("{guessed}; charset=utf-8") } else { guessed.to_string() })
+}
+
+/// What we make ourselves is always a header's value.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+impl From<FileError> for Problem {
+    fn from(error: FileError) -> Self {
+        let status = match &error {
+            FileError::Absolute(_)
+            | FileError::Escapes(_)
+            | FileError::BadName(_)
+            | FileError::IsDirectory(_)
+            | FileError::NotADirectory(_)
+            | FileError::NotRegular(_) => StatusCode::BAD_REQUEST,
+            FileError::Denied(_) => StatusCode::FORBIDDEN,
+            FileError::NotFound(_) => StatusCode::NOT_FOUND,
+            FileError::Condition(_) => StatusCode::PRECONDITION_FAILED,
+            FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            FileError::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
+            FileError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}

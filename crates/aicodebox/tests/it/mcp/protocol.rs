@@ -1,0 +1,87 @@
+use std::{fs, time::Instant};
+
+use serde_json::json;
+
+use super::client::{Client, Revision, alone, beside_the_api, lines, message};
+
+#[test]
+fn both_revisions_are_spoken_at_all_its_paths() {
+    let beside = beside_the_api().start();
+    let alone = alone().start();
+    for (server, paths) in [(&beside, ["/mcp", "/mcp/"].as_slice()), (&alone, &["/", "/mcp", "/mcp/"])] {
+        for path in paths {
+            for revision in [Revision::Of2025, Revision::Of2026] {
+                let client = Client::at(server, path, revision);
+                assert_eq!(client.good("run_prompt", json!({"prompt": "echo hi"})).0, "hi");
+            }
+        }
+        server.get("/healthz").status(200).field("/adapter", "shell");
+    }
+    alone.get("/files").status(404);
+    let described = Client::of(&beside, Revision::Of2026).ask("server/discover", json!({}));
+    let versions = described["result"]["supportedVersions"].as_array().unwrap();
+    for version in ["2025-11-25", "2026-07-28"] {
+        assert!(versions.contains(&json!(version)), "{versions:?}");
+    }
+}
+
+#[test]
+fn only_what_is_no_call_of_a_tool_is_an_error_of_the_protocol() {
+    let server = beside_the_api().start();
+    for revision in [Revision::Of2025, Revision::Of2026] {
+        let client = Client::of(&server, revision);
+        let unknown = client.ask("tools/call", json!({"name": "rm", "arguments": {}}));
+        assert_eq!(unknown["error"]["code"], -32_602, "{unknown}");
+        assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool: rm"));
+        let unknown = client.ask("tools/eat", json!({}));
+        assert_eq!(unknown["error"]["code"], -32_601, "{unknown}");
+    }
+}
+
+#[test]
+fn progress_rises_while_the_agent_works_and_ends_with_it() {
+    let server = beside_the_api().start();
+    for revision in [Revision::Of2025, Revision::Of2026] {
+        let client = Client::of(&server, revision);
+        let call = client.request(
+            7,
+            "tools/call",
+            json!({"name": "run_prompt", "arguments": {"prompt": "sleep 2.6"}, "_meta": {"progressToken": "t"}}),
+        );
+        let messages: Vec<_> =
+            lines(client.open(&call)).map_while(Result::ok).filter_map(|line| message(&line)).collect();
+        let (answer, told) = messages.split_last().unwrap();
+        assert_eq!(answer["id"], 7, "{messages:?}");
+        assert!(told.len() >= 2, "{told:?}");
+        let mut last = 0.0;
+        for progress in told {
+            assert_eq!(progress["method"], "notifications/progress");
+            assert_eq!(progress["params"]["progressToken"], "t");
+            let now = progress["params"]["progress"].as_f64().unwrap();
+            assert!(now > last, "{told:?}");
+            last = now;
+        }
+    }
+    // Nobody who has not asked for it is told.
+    let client = Client::of(&server, Revision::Of2025);
+    let call =
+        client.request(7, "tools/call", json!({"name": "run_prompt", "arguments": {"prompt": "sleep 0.5"}}));
+    let messages = lines(client.open(&call)).map_while(Result::ok).filter(|line| message(line).is_some());
+    assert_eq!(messages.count(), 1);
+}
+
+#[test]
+fn a_long_call_is_kept_alive_before_it_has_anything_to_say() {
+    let server = beside_the_api().start();
+    let client = Client::of(&server, Revision::Of2026);
+    let script = "while [ ! -e go ]; do sleep 0.01; done; echo done";
+    let call =
+        client.request(7, "tools/call", json!({"name": "run_prompt", "arguments": {"prompt": script}}));
+    let begun = Instant::now();
+    let mut lines = lines(client.open(&call)).map_while(Result::ok);
+    assert!(lines.next().unwrap().contains("200"));
+    assert!(lines.by_ref().any(|line| line == ": keep-alive"), "after {:?}", begun.elapsed());
+    fs::write(server.workspace().join("go"), "").unwrap();
+    let answer = lines.find_map(|line| message(&line)).unwrap();
+    assert_eq!(answer["result"]["structuredContent"]["text"], "done", "{answer}");
+}
