@@ -32,7 +32,7 @@ image-full: image ## build the image aicodebox-full, with the toolchain of many 
 bench: ## measure against the floor of this machine; a missed target fails
 	@python3 bench/run.py
 
-fuzz: ## the property tests with 20,000 cases each
+fuzz: ## the property tests with 20,000 cases each, then every fuzz target for a minute
 	@scripts/fuzz.sh
 
 lint: ## format, clippy, documentation, licences, unused dependencies

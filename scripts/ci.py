@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "ci"
 
 # Minutes after which a check is ended: about twice its budget on two cores, with a build from nothing.
-CHECKS = {"test": 25, "demo": 5, "lint": 10, "test-agents": 20, "test-clients": 15, "test-image": 20, "bench": 12, "fuzz": 10}
+CHECKS = {"test": 25, "demo": 5, "lint": 10, "test-agents": 20, "test-clients": 15, "test-image": 20, "bench": 12, "fuzz": 20}
 
 SUMMARIES = (
     re.compile(r"Summary \[.*?\] +\d+ tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<hung>\d+) timed out)?"),

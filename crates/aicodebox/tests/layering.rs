@@ -8,7 +8,8 @@ use std::path::Path;
 use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
-    ("main", &["command", "init"]),
+    ("fuzzing", &["surface"]),
+    ("lib", &["command", "init"]),
     (
         "command",
         &[
