@@ -16,7 +16,6 @@ test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 
 test-clients: ## clients that others wrote, talking to the API with a stub agent behind it; Schemathesis for 90 s
 	@python3 tests/clients/run.py
-	@tests/clients/schemathesis.sh
 
 test-image: ## the box and its examples in containers, on a Docker engine that is started when none answers
 	@python3 tests/image/run.py

@@ -53,7 +53,7 @@ class Gateway:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.address = self._listening()
         self.client_env = {"GW_BASE": f"http://{self.address}/v1", "GW_KEY": TOKEN, "GW_MODEL": MODEL,
-                           "GW_MCP": f"http://{self.address}/mcp", "STUB_LOG": str(self.stub_log)}
+                           "GW_MCP": f"http://{self.address}/mcp", "GW_OPENAPI": f"http://{self.address}/openapi.json", "STUB_LOG": str(self.stub_log)}
         return self
 
     def __exit__(self, *_exception) -> None:

@@ -43,6 +43,7 @@ CLIENTS = {
     # The suite sends no token.
     "mcp-conformance": Client("conformance.py", 2, gateway={"AICODEBOX_MCP_MODE_TOKEN": ""}, quick=True),
     "mcp-inspector": Client("inspector.py", 3),
+    "schemathesis": Client("schemathesis_run.py", 1, gateway={"AICODEBOX_API_MODE_STRICT_MODELS": "0", "AICODEBOX_CALLBACK_SECRET": "key"}),
     "openai-node": Client("openai_node.mjs", 9),
     "vercel": Client("vercel.mjs", 7),
     "litellm": Client("litellm_client.py", 6, "litellm"),

@@ -2,9 +2,10 @@
 
 use aicodebox_engine::workspace::{Listing, Written};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A directory.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct ListingAnswer {
     path: String,
     entries: Vec<EntryAnswer>,
@@ -13,7 +14,7 @@ pub(crate) struct ListingAnswer {
     truncated: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct EntryAnswer {
     name: String,
     r#type: &'static str,
@@ -44,7 +45,7 @@ impl ListingAnswer {
 }
 
 /// A file that was written, or deleted (then it has no size).
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct DoneAnswer {
     status: &'static str,
     path: String,

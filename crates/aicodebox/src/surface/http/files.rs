@@ -19,12 +19,42 @@ use crate::surface::{
 
 type UrlPath = Result<Path<String>, PathRejection>;
 
-/// `GET /files`.
+/// The root
+#[utoipa::path(
+    get,
+    path = "/files",
+    operation_id = "listRoot",
+    tag = "files",
+    responses((status = 200, description = "What is in it", body = ListingAnswer)),
+)]
 pub(crate) async fn root(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
     show(&api, "", &headers).await
 }
 
-/// `GET /files/{path}`, and `HEAD`, for which the router leaves out the body: a directory's listing, or a file.
+/// A directory's listing, or a file
+///
+/// `HEAD` gives the same without the body. `Range`, `If-Range`, `If-Match` and `If-None-Match` are honoured.
+#[utoipa::path(
+    get,
+    path = "/files/{path}",
+    operation_id = "getFile",
+    tag = "files",
+    params(("path" = String, Path, description = "Below the root; may hold slashes")),
+    responses(
+        (status = 200, description = "The listing, or the bytes", content(
+            (ListingAnswer = "application/json"),
+            (String = "*/*"),
+        )),
+        (status = 206, description = "The part of the file that was asked for", content((String = "*/*"))),
+        (status = 304, description = "The file is still the same"),
+        (status = 400, description = "The path leads out of the root, or to what is neither a file nor a directory"),
+        (status = 403, description = "The file system does not allow it"),
+        (status = 404, description = "There is nothing"),
+        (status = 412, description = "`If-Match` does not hold"),
+        (status = 416, description = "The file has none of the range"),
+        (status = 500, description = "The file system failed"),
+    ),
+)]
 pub(crate) async fn get(
     State(api): State<Api>,
     path: UrlPath,
@@ -40,7 +70,27 @@ async fn show(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Pr
     }
 }
 
-/// `PUT /files/{path}`: the body becomes the file.
+/// Write a file
+///
+/// The body becomes the file; missing directories are made. `If-Match` and `If-None-Match: *` are honoured.
+#[utoipa::path(
+    put,
+    path = "/files/{path}",
+    operation_id = "putFile",
+    tag = "files",
+    params(("path" = String, Path, description = "Below the root; may hold slashes")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 200, description = "It is written", body = DoneAnswer),
+        (status = 400, description = "The path leads out of the root, or is no file's"),
+        (status = 403, description = "The file system does not allow it"),
+        (status = 404, description = "A link on the way leads nowhere"),
+        (status = 412, description = "A condition does not hold"),
+        (status = 413, description = "The body is too long"),
+        (status = 500, description = "The file system failed"),
+        (status = 507, description = "The disk or a quota is full"),
+    ),
+)]
 pub(crate) async fn put(
     State(api): State<Api>,
     path: UrlPath,
@@ -71,7 +121,24 @@ async fn receive(api: &Api, path: UrlPath, headers: &HeaderMap, body: &mut Body)
     Ok(upload.finish().await?)
 }
 
-/// `DELETE /files/{path}`: a file, or a link and not what it leads to.
+/// Delete a file
+///
+/// A link is deleted, and not what it leads to; a directory is not. `If-Match` is honoured.
+#[utoipa::path(
+    delete,
+    path = "/files/{path}",
+    operation_id = "deleteFile",
+    tag = "files",
+    params(("path" = String, Path, description = "Below the root; may hold slashes")),
+    responses(
+        (status = 200, description = "It is gone", body = DoneAnswer),
+        (status = 400, description = "The path leads out of the root, or to a directory"),
+        (status = 403, description = "The file system does not allow it"),
+        (status = 404, description = "There is nothing"),
+        (status = 412, description = "A condition does not hold"),
+        (status = 500, description = "The file system failed"),
+    ),
+)]
 pub(crate) async fn delete(
     State(api): State<Api>,
     path: UrlPath,

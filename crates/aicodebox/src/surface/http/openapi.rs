@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{problem::Document, routes};
+use super::{files, problem::Document, routes};
 use crate::surface::{openai, run_event::EventBody, run_record::RunRecordAnswer};
 
 #[derive(OpenApi)]
@@ -22,9 +22,12 @@ use crate::surface::{openai, run_event::EventBody, run_record::RunRecordAnswer};
     ),
     tags(
         (name = "runs", description = "Start agents, follow them, and fetch their answers"),
+        (name = "files", description = "The workspaces' files"),
         (name = "openai", description = "Chat completions, as clients of OpenAI know them"),
         (name = "health", description = "Probes, numbers, documentation"),
     ),
+    // The router takes any number of names in the place of `{path}`, which a description cannot say.
+    paths(files::root, files::get, files::put, files::delete),
     components(schemas(Document<'_>, EventBody<'_>, RunRecordAnswer<'_>)),
 )]
 struct Description;
@@ -179,6 +182,7 @@ mod tests {
             "/run/{id}/events",
             "/runs",
             "/status",
+            "/files/{path}",
             "/metrics",
             "/healthz",
             "/v1/models",

@@ -23,9 +23,7 @@ pub(super) fn probes() -> OpenApiRouter<Api> {
 
 /// What anybody may read, with its description.
 pub(super) fn described() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(openapi::show))
-        .routes(routes!(openapi::docs))
+    OpenApiRouter::new().routes(routes!(openapi::show)).routes(routes!(openapi::docs))
 }
 
 /// What needs the token unless it is made public, with its description.

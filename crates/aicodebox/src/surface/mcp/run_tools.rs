@@ -3,7 +3,7 @@ use std::path::Path;
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
     run::{Origin, RunId, RunOutcome, RunRequest, RunStatus, SessionChoice, SessionId, Workspace},
-    store::{EventLog, RunRecord},
+    store::RunRecord,
 };
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
@@ -14,7 +14,10 @@ use super::{
     progress::Progress,
     reply::{Refusal, Reply},
 };
-use crate::surface::run_answer::{RunAnswer, Shape};
+use crate::surface::{
+    records::Records,
+    run_answer::{RunAnswer, Shape},
+};
 
 /// How much of what the agent wrote to standard error a model is told.
 const STDERR: usize = 4 << 10;
@@ -24,8 +27,7 @@ impl Handler {
     pub(super) async fn run_prompt(&self, arguments: RunArguments, call: &Call) -> Result<Reply, Refusal> {
         let shape = shape(&arguments);
         let mut run = self.begin(arguments).await?;
-        let log = run.log();
-        let mut progress = Progress::new(&call.context);
+        let mut progress = Progress::new(&call.context, run.events());
         let outcome = loop {
             tokio::select! {
                 outcome = run.outcome() => break outcome,
@@ -35,12 +37,12 @@ impl Handler {
             }
             // Told to the end before anything else is looked at: a message cut short could come after the answer.
             tokio::select! {
-                () = progress.tell(&call.context, &log) => {}
+                () = progress.tell(&call.context) => {}
                 () = call.given_up() => {}
             }
         };
         let outcome = outcome.ok_or("the server went down before the run ended")?;
-        let value = self.value(&run.workspace, &outcome, &log, shape);
+        let value = self.value(&run.workspace, &outcome, shape);
         match outcome.failure() {
             None => Ok(Reply { text: answer(&outcome), value }),
             Some(_) => Err(Refusal { text: account(&outcome), value: Some(value) }),
@@ -49,7 +51,7 @@ impl Handler {
 
     /// Lets a run go on by itself.
     pub(super) async fn start_run(&self, arguments: RunArguments) -> Result<Reply, Refusal> {
-        let mut run = self.begin(arguments).await?;
+        let run = self.begin(arguments).await?;
         let standing = running(run.id, &run.workspace);
         run.detach();
         Ok(Reply { text: standing.to_string(), value: standing })
@@ -64,7 +66,7 @@ impl Handler {
         };
         // Another surface may have started it.
         let shape = Shape { schema: Shape::from_note(&record.note).schema, ..VALUE };
-        let value = self.value(&record.workspace, outcome, &record.log, shape);
+        let value = self.value(&record.workspace, outcome, shape);
         let text = if outcome.failure().is_none() { answer(outcome) } else { account(outcome) };
         Ok(Reply { text, value })
     }
@@ -112,9 +114,10 @@ impl Handler {
     }
 
     /// The same answer that `/run` gives.
-    fn value(&self, workspace: &Path, outcome: &RunOutcome, log: &EventLog, shape: Shape) -> Value {
+    fn value(&self, workspace: &Path, outcome: &RunOutcome, shape: Shape) -> Value {
         let backend = &self.engine.adapter().name;
-        let answer = RunAnswer::new(workspace, outcome, log, backend, shape);
+        let records = Records::default();
+        let answer = RunAnswer::new(workspace, outcome, &records, backend, shape);
         serde_json::to_value(answer.with_status(outcome.status())).unwrap_or_default()
     }
 }

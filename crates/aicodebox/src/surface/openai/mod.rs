@@ -26,9 +26,9 @@ mod translate;
 #[cfg(test)]
 mod golden;
 
+#[cfg(fuzzing)]
+pub(crate) use self::{message::Message, prompt::render, request::ChatRequest, tool_check::ToolCheck};
 pub(crate) use chats::Chats;
 pub(crate) use description::description;
 pub(crate) use models::Models;
 pub(crate) use router::routes;
-#[cfg(fuzzing)]
-pub(crate) use self::{message::Message, prompt::render, request::ChatRequest, tool_check::ToolCheck};
