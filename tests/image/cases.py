@@ -286,6 +286,23 @@ def the_user_follows_the_mount(engine: Engine) -> None:
             assert re.search(r"1234:0\n1234:1235", seen), seen
 
 
+def the_state_follows_too(engine: Engine) -> None:
+    """A state directory that is kept while the workspace changes hands."""
+    with scratch() as folder:
+        for name in ("state", "work"):
+            (folder / name).mkdir()
+        mounts = ["--volume", f"{folder}/work:/workspace", "--volume", f"{folder}/state:/home/aicode/.aicodebox"]
+        (folder / "state" / "roots").touch()
+        os.link(folder / "state" / "roots", folder / "state" / "link")
+        for uid in (1000, 1234, 5678, 1000):
+            os.chown(folder / "work", uid, uid)
+            with serving(engine, *mounts) as box:
+                assert box.run("id -u")["text"] == str(uid)
+            owners = {path.stat().st_uid for path in (folder / "state").rglob("*") if path.name not in ("roots", "link")}
+            assert owners == {uid}, (uid, owners)
+            assert (folder / "state" / "link").stat().st_uid == 0
+
+
 def a_mount_of_roots_is_told_or_given(engine: Engine) -> None:
     with scratch() as folder:
         for name in ("empty", "full"):
@@ -413,7 +430,7 @@ CASES = [
     labels_and_layers, structure, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
     passthrough_has_a_terminal, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
     stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, scripts_run_once_and_in_order,
-    stopping_during_a_script, the_user_follows_the_mount, a_mount_of_roots_is_told_or_given,
+    stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
     the_group_of_the_engines_socket_is_joined, it_works_as_anybody, no_secret_is_to_be_seen,
     a_secret_from_a_file_is_roots_alone, nothing_can_be_planted, the_auth_file_is_never_executed,
 ]

@@ -1,6 +1,6 @@
 """make test-image: builds the box and its examples on a real engine, and tries what only a container can show.
 
-usage: run.py [--only NAME,…] [--from-source | --program FILE]
+usage: run.py [--only NAME,…] [--from-source | --program FILE] [--full]
 
 Prints one line per case and `N passed, N failed` at the end; `SKIP engine: …` where no engine can run.
 """
@@ -21,6 +21,7 @@ import images  # noqa: E402
 from box import build  # noqa: E402
 from cases import CASES, Skip  # noqa: E402
 from engine import Engine, NoEngine  # noqa: E402
+from full import the_full_image  # noqa: E402
 
 AT_ONCE = 3
 
@@ -55,10 +56,12 @@ def main() -> int:
     parser.add_argument("--only", help="cases, separated by commas")
     parser.add_argument("--from-source", action="store_true", help="compile the program in the image, as it is shipped")
     parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
+    parser.add_argument("--full", action="store_true", help="the full image as well, which takes as long as all the rest")
     options = parser.parse_args()
     # Else the engine would be left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    cases = [case for case in [*examples.CASES, *CASES] if not options.only or case.__name__ in options.only.split(",")]
+    known = [*examples.CASES, *CASES, *([the_full_image] if options.full else [])]
+    cases = [case for case in known if not options.only or case.__name__ in options.only.split(",")]
     try:
         with Engine() as engine:
             images.box(engine, None if options.from_source else options.program or build())
@@ -66,6 +69,8 @@ def main() -> int:
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 results = list(pool.map(lambda case: play(engine, case), cases))
             examples.stop_mock()
+            if not options.full:
+                print("SKIP image.full: it takes as long as all the rest; --full builds it")
     except NoEngine as why:
         print(f"SKIP engine: {why}")
         return 0

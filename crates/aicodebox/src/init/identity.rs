@@ -22,6 +22,8 @@ const DOCKER: &str = "docker";
 pub(super) struct User {
     pub(super) uid: Uid,
     pub(super) gid: Gid,
+    /// The number that the image gave to the group of that name.
+    pub(super) image_gid: Gid,
     /// Supplementary ones, that of the mounted engine included.
     pub(super) groups: Vec<Gid>,
     pub(super) home: PathBuf,
@@ -39,21 +41,21 @@ impl Identity {
     /// else nobody but ourselves. Tells what cannot be had, and goes on.
     pub(super) fn find(places: &Places) -> Self {
         let user = if geteuid().is_root() { follow(&places.workspace) } else { None };
-        if let Some(user) = &user {
-            ownership::give_root(&user.home, user);
-        }
         let home = places.home(user.as_ref());
         Self { user, home }
     }
 
-    /// Gives the user what a fresh mount left to root: the state directory and an empty workspace, themselves alone.
+    /// Gives the user what has to be theirs: home and state directory, and an empty workspace that a fresh mount left
+    /// to root.
     pub(super) fn settle(&self, places: &Places) {
         let Some(user) = &self.user else { return };
         let empty = fs::read_dir(&places.workspace).is_ok_and(|mut entries| entries.next().is_none());
         if empty {
             ownership::give_root(&places.workspace, user);
         }
-        ownership::give_root(&places.state(&self.home), user);
+        // Each may be a mount of its own, kept from a box whose user had other numbers.
+        ownership::give(&self.home, user);
+        ownership::give(&places.state(&self.home), user);
     }
 
     pub(super) fn user(&self) -> Option<&User> {
@@ -140,12 +142,12 @@ fn follow(workspace: &Path) -> Option<User> {
     let user = User {
         uid: Uid::from_raw(uid),
         gid: Gid::from_raw(gid),
+        image_gid: Gid::from_raw(account.gid),
         groups: groups.into_iter().map(Gid::from_raw).collect(),
         home: account.home,
     };
     if (uid, gid) != (account.uid, account.gid) {
         say(format_args!("{USER} is {uid}:{gid}, the owner of {}", workspace.display()));
-        ownership::follow(&user.home, (account.uid, account.gid), &user);
     }
     Some(user)
 }

@@ -90,7 +90,9 @@ fn enter(arguments: &[OsString]) -> io::Result<u8> {
         return Ok(stop.code());
     }
     let wanted = Wanted::of(&environment, !arguments.is_empty(), io::stdin().is_terminal());
-    let supervision = start(wanted, arguments, &identity, &environment, &secrets)?;
+    let started = start(wanted, arguments, &identity, &environment, &secrets);
+    // Without its agent a server that has started already is of no use.
+    let supervision = started.inspect_err(|_| farewell::end(&signals, None))?;
     drop((environment, secrets));
     let (code, companion) = supervision.run(&signals);
     farewell::end(&signals, companion);

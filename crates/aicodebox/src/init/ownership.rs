@@ -32,17 +32,26 @@ pub(super) fn give_root(directory: &Path, user: &User) {
     }
 }
 
-/// Gives what the user owned under the old numbers to the new ones: `home` and everything on the same file system
-/// below it. What others own stays theirs, so a hard link to a file of root's gives nothing away.
-pub(super) fn follow(home: &Path, old: (u32, u32), user: &User) {
+/// Gives a directory to the user, and everything on the same file system below it that its owner had: the user under
+/// other numbers. What others own stays theirs, so a hard link to a file of root's gives nothing away. Of root's
+/// directory, only itself.
+pub(super) fn give(directory: &Path, user: &User) {
+    let Ok(opened) = open(AT_FDCWD, directory, ResolveFlag::RESOLVE_NO_SYMLINKS) else { return };
+    let Ok(stat) = fstat(&opened) else { return };
+    if stat.st_uid == 0 {
+        return give_root(directory, user);
+    }
+    if stat.st_uid == user.uid.as_raw() {
+        return;
+    }
+    let old = (stat.st_uid, user.image_gid.as_raw());
     let walk = Walk { old, uid: user.uid, gid: user.gid, end: Instant::now() + LIMIT };
-    let done = open(AT_FDCWD, home, ResolveFlag::RESOLVE_NO_SYMLINKS).and_then(|opened| {
-        let stat = fstat(&opened)?;
-        walk.give(opened.as_fd(), Path::new(""), &stat)?;
-        walk.enter(opened, stat.st_dev)
-    });
+    let device = stat.st_dev;
+    // The directory itself at last: until then, a start that was cut short is made good by the next one.
+    let done = opened.try_clone().and_then(|below| walk.enter(below, device));
+    let done = done.and_then(|()| walk.give(opened.as_fd(), Path::new(""), &stat));
     if let Err(error) = done {
-        say(format_args!("not everything in {} is the agents' user's now: {error}", home.display()));
+        say(format_args!("not everything in {} is the agents' user's now: {error}", directory.display()));
     }
 }
 
