@@ -75,13 +75,16 @@ class Box:
                  "AICODEBOX_API_MODE": "1", "AICODEBOX_API_MODE_HOST": "127.0.0.1",
                  "AICODEBOX_API_MODE_PORT": str(self.port), "AICODEBOX_WORKSPACE": str(self.workspace),
                  "AICODEBOX_STATE_DIR": str(folder / "state")}
+        self.env = {**clean, **env}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([str(program), "serve"], env={**clean, **env}, cwd=folder,
+            self.process = subprocess.Popen([str(program), "serve"], env=self.env, cwd=folder,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                             extra_groups=groups, preexec_fn=end_with_parent)
         self._wait_until_up()
 
     def _wait_until_up(self) -> None:
+        if self.env["AICODEBOX_API_MODE"] == "0":
+            return
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             try:

@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 import install  # noqa: E402
 from agents import AGENTS, Agent  # noqa: E402
 from box import Box, build, free_port  # noqa: E402
+import beside  # noqa: E402, F401 - more scenarios
 from scenarios import SCENARIOS, Stage, Verified  # noqa: E402
 from wire import Wire  # noqa: E402
 
@@ -82,10 +83,10 @@ class Troupe:
         self.groups = itertools.count(FIRST_GROUP)
         self.boxes: list[Box] = []
 
-    def new_box(self, agent: Agent) -> Box:
+    def new_box(self, agent: Agent, more: dict[str, str] | None = None) -> Box:
         number = next(self.groups)
         folder, env = self.settle(agent, number, self.mock.address)
-        box = Box(self.program, folder, env, [number] if os.geteuid() == 0 else None)
+        box = Box(self.program, folder, env | (more or {}), [number] if os.geteuid() == 0 else None)
         self.boxes.append(box)
         return box
 
@@ -136,7 +137,7 @@ def bin_of(agent: Agent) -> Path:
 
 def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
     """Plays one scenario; what went wrong, if something did."""
-    stage = Stage(agent, box, troupe.mock.wire, name, lambda: troupe.new_box(agent),
+    stage = Stage(agent, box, troupe.mock.wire, name, lambda more=None: troupe.new_box(agent, more),
                   lambda address, without: troupe.verify(agent, address, without))
     start = time.monotonic()
     try:

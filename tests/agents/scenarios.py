@@ -59,8 +59,8 @@ class Stage:
     box: Box
     wire: Wire
     name: str
-    new_box: Callable[[], Box]
-    """Starts a further server for this agent alone."""
+    new_box: Callable[..., Box]
+    """Starts a further server for this agent alone, with these variables beside the usual ones."""
     verify: Callable[[str | None, str | None], Verified]
     """`aicodebox verify`, with the model at another address, and without a variable."""
     token: str = field(default_factory=lambda: f"[{secrets.token_hex(6)}]")

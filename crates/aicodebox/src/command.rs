@@ -13,10 +13,14 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     adapter_command::{AdapterCommand, AdapterCommandError},
     config::{self, Config, ConfigError, Environment},
+    cron_command::{CronCommand, CronCommandError},
     health_check, init, logging,
     serve::{self, ServeError},
     setup::{self, SetupError},
-    surface::terminal::{self, Output, RunArgs},
+    surface::{
+        outbox::TelegramError,
+        terminal::{self, Output, RunArgs},
+    },
 };
 
 /// The configuration is wrong (EX_CONFIG of sysexits).
@@ -46,6 +50,9 @@ enum Command {
     /// Look at adapters, and try them on kept output
     #[command(subcommand)]
     Adapter(AdapterCommand),
+    /// Look at a file of jobs: what is wrong with it, when are they due?
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// Print the configuration that holds, secrets masked
     Config(ConfigArgs),
     /// Offer the agent as MCP tools on standard input and output
@@ -85,6 +92,8 @@ pub(crate) enum CommandError {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Adapter(#[from] AdapterCommandError),
+    #[error(transparent)]
+    Cron(#[from] CronCommandError),
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
@@ -95,7 +104,7 @@ impl CommandError {
     /// The exit code that says what was wrong.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Config(_) => EX_CONFIG.into(),
+            Self::Config(_) | Self::Cron(CronCommandError::File { .. }) => EX_CONFIG.into(),
             Self::Usage(_) => EX_USAGE.into(),
             Self::Setup(error) | Self::Serve(ServeError::Setup(error)) => match error {
                 SetupError::Adapter(_)
@@ -105,9 +114,20 @@ impl CommandError {
                 | SetupError::State { .. } => EX_CONFIG.into(),
                 SetupError::Store(_) | SetupError::Launcher(_) => ExitCode::FAILURE,
             },
-            Self::Serve(ServeError::NoModels(_)) => EX_CONFIG.into(),
-            Self::Serve(ServeError::Listen { .. } | ServeError::Signals(_) | ServeError::Stdio(_))
+            Self::Serve(
+                ServeError::NoModels(_)
+                | ServeError::Jobs { .. }
+                | ServeError::TelegramFile(_)
+                | ServeError::Telegram(TelegramError::Unauthorized),
+            ) => EX_CONFIG.into(),
+            Self::Serve(
+                ServeError::Listen { .. }
+                | ServeError::Signals(_)
+                | ServeError::Stdio(_)
+                | ServeError::Telegram(_),
+            )
             | Self::Adapter(_)
+            | Self::Cron(CronCommandError::Io(_))
             | Self::Io(_) => ExitCode::FAILURE,
         }
     }
@@ -127,6 +147,10 @@ impl Cli {
             Command::Run(args) => run(&args, &environment),
             Command::Verify => verify(&environment),
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
+            Command::Cron(command) => {
+                command.run(&mut io::stdout())?;
+                Ok(ExitCode::SUCCESS)
+            }
             Command::Config(ConfigArgs { markdown: true }) => print(config::markdown()),
             Command::Config(ConfigArgs { markdown: false }) => show_config(&environment),
             Command::Mcp => mcp(&environment),
@@ -149,9 +173,9 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
         io::stdin().take(SECRETS_LIMIT).read_to_end(&mut handed)?;
         init::decode_secrets(&handed).for_each(|(name, value)| environment.set(name, value));
     }
-    let (config, foreground) = config::for_serving(&environment)?;
+    let (config, modes) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
-    Ok(runtime()?.block_on(serve::serve(config, foreground, environment))?)
+    Ok(runtime()?.block_on(serve::serve(config, modes, environment))?)
 }
 
 fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {

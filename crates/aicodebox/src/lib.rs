@@ -4,6 +4,7 @@ mod adapter_command;
 mod callback;
 mod command;
 mod config;
+mod cron_command;
 mod fetch;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -1,7 +1,12 @@
-//! `aicodebox serve` and `aicodebox mcp`: build the engine, start a surface, and end both in order.
+//! `aicodebox serve` and `aicodebox mcp`: build the engine, start surfaces, and end all in order.
 
-use std::{io, net::SocketAddr, process::ExitCode, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 
+use aicodebox_engine::{
+    engine::Engine,
+    store::SqliteStore,
+    workspace::{Scratch, Workspaces},
+};
 use rmcp::service::ServerInitializeError;
 use tokio::{
     net::TcpListener,
@@ -12,13 +17,16 @@ use tracing::{info, warn};
 
 use crate::{
     callback::{SCHEDULE, Sender},
-    config::{ApiConfig, Config, Environment, Foreground, McpConfig},
+    config::{ApiConfig, Config, Environment, Foreground, McpConfig, Modes},
     fetch::Fetcher,
     setup::{self, SetupError},
     surface::{
+        cron::{CronControl, CronFileError, CronSetup, History, Scheduler},
         http::{self, Api},
         mcp,
         openai::{self, Chats, Models},
+        outbox::{Client, Outbox, TelegramError},
+        telegram::{self, TelegramFile, TelegramFileError, TelegramSetup},
     },
 };
 
@@ -39,15 +47,22 @@ pub(crate) enum ServeError {
     Signals(io::Error),
     #[error("no MCP client is at the other end: {0}")]
     Stdio(Box<ServerInitializeError>),
+    /// The scheduler has no jobs to begin with.
+    #[error("AICODEBOX_CRON_MODE_FILE: {path} is wrong:\n{error}", path = .path.display())]
+    Jobs { path: PathBuf, error: CronFileError },
+    #[error("AICODEBOX_TELEGRAM_MODE_CONFIG: {0}")]
+    TelegramFile(#[from] TelegramFileError),
+    #[error(transparent)]
+    Telegram(#[from] TelegramError),
 }
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When it cannot begin.
+/// When it cannot begin, and when the bot's token is refused.
 pub(crate) async fn serve(
     config: Config,
-    foreground: Foreground,
+    modes: Modes,
     environment: Environment,
 ) -> Result<ExitCode, ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Signals)?;
@@ -57,15 +72,17 @@ pub(crate) async fn serve(
     if !config.adapter_chosen {
         warn!("AICODEBOX_ADAPTER is not set: the demo agent answers, which asks no model");
     }
-    let address = foreground.listen();
-    if foreground.open() && !address.ip().is_loopback() {
-        warn!(%address, "whoever reaches this address can run commands: there is no token");
+    if modes.bot_gives_way {
+        warn!("AICODEBOX_TELEGRAM_MODE: the bot does not run beside the HTTP API");
     }
     let workspaces = Arc::new(setup::workspaces(&config.workspace)?);
     let store = setup::run_store(&config).await?;
-    let listener = listen(address).await?;
+    let listener = match &modes.http {
+        Some(wanted) => Some(listen(wanted.listen()).await?),
+        None => None,
+    };
     let (engine, scratch) = setup::engine(&config, &environment, store.clone()).await?;
-    let offers_models = matches!(foreground, Foreground::Api(..));
+    let offers_models = matches!(modes.http, Some(Foreground::Api(..)));
     if offers_models && engine.adapter().models.is_empty() && config.models.is_empty() {
         return Err(ServeError::NoModels(engine.adapter().name.clone()));
     }
@@ -74,47 +91,38 @@ pub(crate) async fn serve(
     if let Err(error) = engine.program() {
         warn!("no run can start yet: {error}");
     }
-    let stop = CancellationToken::new();
-    let handler = mcp::Handler::new(engine.clone(), workspaces.clone());
-    let mcp = |config: &McpConfig, paths: &[&str]| mcp::router(handler, config, paths, stop.clone());
-    let max_body = match &foreground {
-        Foreground::Api(api, _) => api.max_body,
-        Foreground::Mcp(_, mcp) => mcp.max_body,
+    let outbox = match &modes.access {
+        Some(access) => Some(Outbox::new(Client::new(&access.token, access.api.as_ref())?)),
+        None => None,
     };
-    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
-    let api = Api::new(engine.clone(), workspaces, scratch, &config, max_body, fetcher.clone());
-    let chat = |api: Api, wanted: &ApiConfig| {
-        let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
-        let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted.chat_workspace);
-        openai::routes(chats, &wanted.access)
-    };
-    let app = match &foreground {
-        Foreground::Api(config, beside) => {
-            let mcp = beside.as_ref().map(|beside| mcp(beside, &["/mcp", "/mcp/"]));
-            http::router(api.clone(), config, chat(api, config), mcp)
-        }
-        Foreground::Mcp(_, config) => http::alone(api, mcp(config, &["/", "/mcp", "/mcp/"])),
-    };
-    let sender = fetcher.zip(config.callback_secret).map(|(fetcher, secret)| Sender {
-        store,
-        fetcher,
-        secret,
-        schedule: SCHEDULE,
-        backend: engine.adapter().name.clone(),
-    });
-    let calling = async {
-        if let Some(sender) = sender {
-            sender.serve(&engine, stop.clone()).await;
+    // `going` ends what takes new work; `stop` what answers to the last.
+    let (going, stop) = (CancellationToken::new(), CancellationToken::new());
+    let bot = bot(&config, &modes, &engine, store.clone(), outbox.clone())?;
+    let jobs = jobs(&config, &modes, &engine, store.clone(), outbox).await?;
+    let (scheduler, control) = jobs.unzip();
+    let serving = serve_http(
+        &config,
+        modes.http,
+        listener,
+        (&engine, workspaces, scratch, control, store),
+        stop.clone(),
+    );
+    let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
+    let scheduling = async {
+        if let Some(scheduler) = scheduler {
+            scheduler.run(going.clone(), hangup).await;
         }
     };
-    // The real address, also when any port was asked for.
-    let address = listener.local_addr().unwrap_or(address);
-    info!(adapter = engine.adapter().name, %address, "listening");
-
-    let serving = http::serve(listener, app, stop.clone());
+    let talking = async {
+        let Some(bot) = bot else { return Ok(()) };
+        telegram::serve(bot, going.clone()).await.inspect_err(|_error| going.cancel())
+    };
     let ending = async {
-        let name = signals.next().await;
-        info!(signal = name, active = engine.active().len(), "going down");
+        tokio::select! {
+            name = signals.next() => info!(signal = name, active = engine.active().len(), "going down"),
+            () = going.cancelled() => {}
+        }
+        going.cancel();
         // Probes are answered to the last: they say that nothing more is taken.
         tokio::select! {
             () = engine.shutdown() => {}
@@ -125,9 +133,115 @@ pub(crate) async fn serve(
         }
         stop.cancel();
     };
-    tokio::join!(serving, calling, ending);
+    let ((), (), talked, ()) = tokio::join!(serving, scheduling, talking, ending);
     info!("stopped");
+    talked?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What listens, where anything does.
+async fn serve_http(
+    config: &Config,
+    wanted: Option<Foreground>,
+    listener: Option<TcpListener>,
+    (engine, workspaces, scratch, cron, store): (
+        &Engine,
+        Arc<Workspaces>,
+        Scratch,
+        Option<CronControl>,
+        Arc<SqliteStore>,
+    ),
+    stop: CancellationToken,
+) {
+    let (Some(wanted), Some(listener)) = (wanted, listener) else { return };
+    // The real address, also when any port was asked for.
+    let address = listener.local_addr().unwrap_or(wanted.listen());
+    if wanted.open() && !address.ip().is_loopback() {
+        warn!(%address, "whoever reaches this address can run commands: there is no token");
+    }
+    let handler = mcp::Handler::new(engine.clone(), workspaces.clone());
+    let mcp = |config: &McpConfig, paths: &[&str]| mcp::router(handler, config, paths, stop.clone());
+    let max_body = match &wanted {
+        Foreground::Api(api, _) => api.max_body,
+        Foreground::Mcp(_, mcp) => mcp.max_body,
+    };
+    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
+    let api = Api::new(engine.clone(), workspaces, scratch, config, max_body, fetcher.clone(), cron);
+    let chat = |api: Api, wanted: &ApiConfig| {
+        let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
+        let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted.chat_workspace);
+        openai::routes(chats, &wanted.access)
+    };
+    let app = match &wanted {
+        Foreground::Api(config, beside) => {
+            let mcp = beside.as_ref().map(|beside| mcp(beside, &["/mcp", "/mcp/"]));
+            http::router(api.clone(), config, chat(api, config), mcp)
+        }
+        Foreground::Mcp(_, config) => http::alone(api, mcp(config, &["/", "/mcp", "/mcp/"])),
+    };
+    let sender = fetcher.zip(config.callback_secret.clone()).map(|(fetcher, secret)| Sender {
+        store,
+        fetcher,
+        secret,
+        schedule: SCHEDULE,
+        backend: engine.adapter().name.clone(),
+    });
+    let calling = async {
+        if let Some(sender) = sender {
+            sender.serve(engine, stop.clone()).await;
+        }
+    };
+    info!(adapter = engine.adapter().name, %address, "listening");
+    tokio::join!(http::serve(listener, app, stop.clone()), calling);
+}
+
+/// The bot, where it is on.
+fn bot(
+    config: &Config,
+    modes: &Modes,
+    engine: &Engine,
+    ledger: Arc<SqliteStore>,
+    outbox: Option<Outbox>,
+) -> Result<Option<TelegramSetup>, ServeError> {
+    let (Some(wanted), Some(outbox)) = (&modes.telegram, outbox) else { return Ok(None) };
+    let only = wanted.access.only_chat;
+    let offered =
+        |own: &[String], adapters: &[String]| if own.is_empty() { adapters.to_vec() } else { own.to_vec() };
+    Ok(Some(TelegramSetup {
+        engine: engine.clone(),
+        workspaces: Arc::new(setup::workspaces(&config.workspace)?),
+        ledger,
+        outbox,
+        file: TelegramFile::read(&wanted.file, only)?,
+        path: wanted.file.clone(),
+        only,
+        overrides: wanted.overrides.clone(),
+        models: offered(&config.models, &engine.adapter().models),
+        efforts: offered(&config.efforts, &engine.adapter().efforts),
+        history: History::new(modes.cron_history.clone()),
+    }))
+}
+
+/// The scheduler, where it is on.
+async fn jobs(
+    config: &Config,
+    modes: &Modes,
+    engine: &Engine,
+    ledger: Arc<SqliteStore>,
+    outbox: Option<Outbox>,
+) -> Result<Option<(Scheduler, CronControl)>, ServeError> {
+    let Some(wanted) = &modes.cron else { return Ok(None) };
+    let setup = CronSetup {
+        engine: engine.clone(),
+        workspaces: setup::workspaces(&config.workspace)?,
+        ledger,
+        file: wanted.file.clone(),
+        history: wanted.history.clone(),
+        outbox,
+        default_chat: modes.access.as_ref().and_then(|access| access.only_chat),
+    };
+    let opened = Scheduler::open(setup).await;
+    opened.map(Some).map_err(|error| ServeError::Jobs { path: wanted.file.clone(), error })
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

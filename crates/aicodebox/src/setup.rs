@@ -62,7 +62,7 @@ pub(crate) enum SetupError {
 ///
 /// # Errors
 /// When it cannot be opened.
-pub(crate) async fn run_store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
+pub(crate) async fn run_store(config: &Config) -> Result<Arc<SqliteStore>, SetupError> {
     let (ttl, max_bytes) = (config.run_ttl, config.store_max_bytes);
     let dir = config.state_dir.join("private");
     let opening = spawn_blocking(move || SqliteStore::open(SqliteConfig { dir, ttl, max_bytes }));

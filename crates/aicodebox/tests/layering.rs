@@ -15,6 +15,7 @@ const LAYERS: Layers = &[
         &[
             "adapter_command",
             "config",
+            "cron_command",
             "fetch",
             "health_check",
             "init",
@@ -28,6 +29,7 @@ const LAYERS: Layers = &[
     ("serve", &["callback", "config", "fetch", "setup", "surface"]),
     ("setup", &["config"]),
     ("adapter_command", &["config"]),
+    ("cron_command", &["surface"]),
     ("health_check", &["config"]),
     ("logging", &["config"]),
     ("callback", &["fetch", "surface"]),

@@ -51,9 +51,9 @@ use crate::{
     process::Stop,
     run::{
         AnswerCheck, Claim, EndedBy, Failure, FailureKind, Origin, RunId, RunOutcome, RunRequest, RunStatus,
-        SessionChoice,
+        SessionChoice, Workspace,
     },
-    store::{EventLog, NewRun, RunFilter, RunPage, RunRecord, StoreError},
+    store::{EventLog, NewRun, RunFilter, RunPage, RunRecord, SessionPlace, StoreError},
 };
 
 /// How long running agents have to end by themselves when the server goes down; with the sweep (1 s) and the
@@ -318,6 +318,19 @@ impl Engine {
     /// When the store cannot be written.
     pub async fn purge(&self, id: RunId) -> Result<(), StoreError> {
         self.0.config.store.purge(id).await
+    }
+
+    /// Forgets the conversation that this origin has in this workspace: its next run begins a new one.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn forget_session(&self, workspace: &Workspace, origin: &Origin) -> Result<(), StoreError> {
+        let place = SessionPlace {
+            adapter: self.adapter().name.clone(),
+            workspace: workspace.path.clone(),
+            key: origin.session_key(),
+        };
+        self.0.config.store.keep_session(place, None).await
     }
 
     /// What runs have done since the start, in numbers.

@@ -147,6 +147,7 @@ impl Store for MemoryStore {
             outcome: None,
             outcome_sequence: 0,
             note,
+            delivery: serde_json::Value::Null,
         };
         let callback = callback.map(|url| (Callback { id, url, tries: 0 }, None));
         inner.runs.insert(id, Kept { number, record, log, callback });

@@ -1,6 +1,7 @@
 //! What outlives a run: its record, its events, and the conversations that later runs continue.
 
 mod event;
+mod ledger;
 mod log;
 mod memory;
 mod record;
@@ -10,6 +11,7 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 pub use self::{
     event::LoggedEvent,
+    ledger::{CronState, Ledger, PendingMessage, TelegramState},
     log::{EventLog, MAX_BYTES, MAX_EVENTS, Place, Written},
     memory::MemoryStore,
     record::{Callback, NewRun, RunFilter, RunPage, RunRecord, RunSummary},

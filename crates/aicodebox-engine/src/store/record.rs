@@ -45,6 +45,8 @@ pub struct RunRecord {
     pub outcome_sequence: u64,
     /// [`crate::run::RunRequest::note`].
     pub note: Value,
+    /// What became of the answer, where it was sent on ([`super::Ledger::keep_delivery`]); null = nothing is known.
+    pub delivery: Value,
 }
 
 impl RunRecord {

@@ -1,7 +1,7 @@
 //! Configuration: environment variables in, valid values out, every fault told at once.
 //!
-//! [`VARIABLES`] is the one list. [`Config`] holds what the engine and all commands need; [`Foreground`] holds
-//! what `serve` serves, so that `run` in a box does not stumble over the API's token.
+//! [`VARIABLES`] is the one list. [`Config`] holds what the engine and all commands need; [`Modes`] holds what
+//! `serve` serves, so that `run` in a box does not stumble over the API's token.
 
 mod agent_environment;
 mod environment;
@@ -9,18 +9,22 @@ mod mcp;
 mod modes;
 pub(crate) mod parse;
 mod reader;
+mod serving;
 mod settings;
 mod table;
+mod telegram;
 mod variable;
 mod wanted;
 
 pub(crate) use agent_environment::path_with_programs;
 pub(crate) use environment::Environment;
 pub(crate) use mcp::{McpConfig, Names};
-pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, check, for_serving, local_port};
+pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, local_port};
 use reader::Reader;
 pub(crate) use reader::{ConfigError, read_secret};
+pub(crate) use serving::{Modes, check, for_serving};
 pub(crate) use settings::{Config, LogFormat, Logging};
 pub(crate) use table::{effective, markdown};
+pub(crate) use telegram::{CronConfig, TelegramAccess, TelegramConfig};
 use variable::VARIABLES;
 pub(crate) use wanted::{Wanted, listens};

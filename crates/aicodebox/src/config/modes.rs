@@ -4,7 +4,7 @@ use axum::http::HeaderValue;
 use secrecy::SecretString;
 
 use super::{
-    Config, ConfigError, Environment, McpConfig, Reader,
+    ConfigError, Environment, McpConfig, Reader,
     variable::{Variable, *},
 };
 
@@ -63,31 +63,17 @@ pub(crate) enum Cors {
 }
 
 impl Foreground {
-    /// Reads which modes are on and the configuration of the one in the foreground; `None` when that is wrong.
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        // The one place that knows which modes this version does not have.
-        for (mode, name) in [(TELEGRAM_MODE, "Telegram"), (CRON_MODE, "cron")] {
-            if reader.boolean(&mode) {
-                reader.fault(&mode, format_args!("this version has no {name} mode; leave it unset"));
-            }
+    /// Reads the configuration of what listens: the API, MCP, or both. `None` when it is wrong.
+    pub(super) fn read(reader: &mut Reader<'_>, api: bool, mcp: bool) -> Option<Self> {
+        if api {
+            let host = reader.address(&API_HOST);
+            let api = ApiConfig::read(reader, host);
+            let mcp = mcp.then(|| McpConfig::read(reader, host));
+            return Some(Self::Api(api?, mcp));
         }
-        match (reader.boolean(&API_MODE), reader.boolean(&MCP_MODE)) {
-            (true, with_mcp) => {
-                let host = reader.address(&API_HOST);
-                let api = ApiConfig::read(reader, host);
-                let mcp = with_mcp.then(|| McpConfig::read(reader, host));
-                Some(Self::Api(api?, mcp))
-            }
-            (false, true) => {
-                let host = reader.address(&MCP_HOST);
-                let mcp = McpConfig::read(reader, host);
-                Some(Self::Mcp(SocketAddr::new(host?, reader.port(&MCP_PORT)), mcp))
-            }
-            (false, false) => {
-                reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
-                None
-            }
-        }
+        let host = reader.address(&MCP_HOST);
+        let mcp = McpConfig::read(reader, host);
+        Some(Self::Mcp(SocketAddr::new(host?, reader.port(&MCP_PORT)), mcp))
     }
 
     /// Where it listens.
@@ -201,30 +187,6 @@ pub(crate) fn local_port(environment: &Environment) -> Result<SocketAddr, Config
     reader.finish(host.map(|host| SocketAddr::new(host, port)))
 }
 
-/// Everything that `serve` needs.
-///
-/// # Errors
-/// Everything that is wrong with it.
-pub(crate) fn for_serving(environment: &Environment) -> Result<(Config, Foreground), ConfigError> {
-    let mut reader = Reader::new(environment);
-    let config = Config::read(&mut reader);
-    let foreground = Foreground::read(&mut reader);
-    reader.finish(foreground.map(|foreground| (config, foreground)))
-}
-
-/// Finds what is wrong: with everything if a mode is on, else with what commands need.
-///
-/// # Errors
-/// Everything that is wrong.
-pub(crate) fn check(environment: &Environment) -> Result<(), ConfigError> {
-    let modes = [API_MODE, TELEGRAM_MODE, CRON_MODE, MCP_MODE];
-    if modes.iter().any(|mode| environment.value(mode).is_some()) {
-        for_serving(environment).map(|_| ())
-    } else {
-        Config::from_env(environment).map(|_| ())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use secrecy::ExposeSecret;
@@ -234,7 +196,8 @@ mod tests {
     fn foreground(variables: &[(&str, &str)]) -> Result<Foreground, ConfigError> {
         let environment = variables.iter().copied().collect();
         let mut reader = Reader::new(&environment);
-        let foreground = Foreground::read(&mut reader);
+        let [api, mcp] = [&API_MODE, &MCP_MODE].map(|mode| reader.boolean(mode));
+        let foreground = Foreground::read(&mut reader, api, mcp);
         reader.finish(foreground)
     }
 
@@ -287,16 +250,6 @@ mod tests {
 
         std::fs::write(&file, "\n").unwrap();
         assert!(read(&[ON, ("AICODEBOX_API_MODE_TOKEN_FILE", path)]).is_err());
-    }
-
-    #[test]
-    fn modes_that_are_not_there_are_refused_by_name_and_so_is_no_mode_at_all() {
-        let error = read(&[("AICODEBOX_CRON_MODE", "yes")]).unwrap_err();
-        let expected = [
-            "AICODEBOX_CRON_MODE: this version has no cron mode; leave it unset",
-            "AICODEBOX_API_MODE: no mode is on, so there is nothing to serve; set it to 1",
-        ];
-        assert_eq!(error.0, expected);
     }
 
     #[test]

@@ -111,6 +111,11 @@ impl<'a> Reader<'a> {
         self.parsed(variable, "an IP address or localhost", parse::address)
     }
 
+    /// The number of a chat; `None` when there is none, or when it is wrong.
+    pub(crate) fn chat(&mut self, variable: &Variable) -> Option<i64> {
+        self.parsed(variable, "the number of a chat", |text| text.parse().ok())
+    }
+
     pub(crate) fn list(&mut self, variable: &Variable) -> Vec<String> {
         self.parsed(variable, "words separated by commas", |text| Some(parse::list(text))).unwrap_or_default()
     }

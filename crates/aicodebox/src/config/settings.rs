@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) home: PathBuf,
     /// Models to offer; empty = the adapter's.
     pub(crate) models: Vec<String>,
+    /// Efforts to offer; empty = the adapter's.
+    pub(crate) efforts: Vec<String>,
     default_model: Option<String>,
     anthropic_model: Option<String>,
     /// Agents at the same time.
@@ -103,6 +105,7 @@ impl Config {
             container_name: reader.text(&CONTAINER_NAME).unwrap_or_default(),
             home: home.unwrap_or_else(|| "/".into()),
             models: reader.list(&AVAILABLE_MODELS),
+            efforts: reader.list(&AVAILABLE_EFFORTS),
             default_model: reader.text(&DEFAULT_MODEL),
             anthropic_model: reader.text(&ANTHROPIC_MODEL),
             max_runs: reader.count(&MAX_CONCURRENT_RUNS),

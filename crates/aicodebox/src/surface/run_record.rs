@@ -8,6 +8,7 @@ use aicodebox_engine::{
     store::{RunRecord, RunSummary},
 };
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{
@@ -31,6 +32,9 @@ pub(crate) struct RunRecordAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     finished_at: Option<String>,
+    /// What became of an answer that was sent to Telegram: `chat`, `messages` (ids), and `failure` when not all arrived.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    delivery: &'a Value,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -79,6 +83,7 @@ impl<'a> RunRecordAnswer<'a> {
             surface: record.origin.surface(),
             created_at: timestamp(record.created),
             finished_at: record.finished.map(timestamp),
+            delivery: &record.delivery,
         }
     }
 }

@@ -35,7 +35,7 @@ fn all_faults_are_told_at_once_and_no_secret_is() {
     for name in [
         "AICODEBOX_API_MODE_PORT",
         "AICODEBOX_RUN_TIMEOUT",
-        "AICODEBOX_CRON_MODE",
+        "AICODEBOX_CRON_MODE_FILE",
         "AICODEBOX_API_MODE_TOKEN",
     ] {
         assert!(stderr.contains(&format!("{name}: ")), "{name} in {stderr}");

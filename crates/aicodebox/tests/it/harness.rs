@@ -237,7 +237,7 @@ struct Lines {
 }
 
 impl Log {
-    fn follow(stderr: impl Read + Send + 'static) -> Self {
+    pub(crate) fn follow(stderr: impl Read + Send + 'static) -> Self {
         let log = Self(Arc::default());
         let filled = log.clone();
         thread::spawn(move || {

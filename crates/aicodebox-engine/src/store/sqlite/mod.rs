@@ -3,6 +3,7 @@
 mod block;
 mod convert;
 mod fault;
+mod ledger;
 mod open;
 mod outcome;
 mod queue;

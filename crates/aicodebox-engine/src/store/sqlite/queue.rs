@@ -6,6 +6,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::ledger::Keep;
 use crate::{
     run::{RunId, RunOutcome, SessionId, SessionTotals},
     store::{NewRun, SessionPlace, StoreError, log::Wake},
@@ -26,6 +27,7 @@ pub(super) enum Command {
     KeepSession(SessionPlace, Option<SessionId>),
     KeepTotals(SessionId, SessionTotals),
     CallbackTried(RunId, Option<SystemTime>),
+    Keep(Keep),
 }
 
 /// A command, and who waits for it.

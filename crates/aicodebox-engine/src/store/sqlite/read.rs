@@ -31,9 +31,9 @@ pub(super) fn run(connection: &Connection, id: RunId) -> rusqlite::Result<Option
 }
 
 fn record(id: RunId, row: &Row<'_>) -> rusqlite::Result<RunRecord> {
-    let note = match row.get_ref("note")?.as_str_or_null()? {
-        Some(note) => from_json(note)?,
-        None => Value::Null,
+    let json = |column| match row.get_ref(column)?.as_str_or_null()? {
+        Some(text) => from_json(text),
+        None => Ok(Value::Null),
     };
     Ok(RunRecord {
         id,
@@ -43,7 +43,8 @@ fn record(id: RunId, row: &Row<'_>) -> rusqlite::Result<RunRecord> {
         finished: row.get::<_, Option<i64>>("finished")?.map(from_millis),
         outcome: None,
         outcome_sequence: from_integer(row.get("outcome_sequence")?),
-        note,
+        note: json("note")?,
+        delivery: json("delivery")?,
     })
 }
 

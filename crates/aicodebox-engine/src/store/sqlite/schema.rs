@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 /// Each step makes the next version of the tables; `user_version` says how many were taken. A step that has been
 /// released never changes.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE run (
         number INTEGER PRIMARY KEY,
         id BLOB NOT NULL UNIQUE,
@@ -69,7 +70,27 @@ const STEPS: &[&str] = &["
         due INTEGER                           -- none: the run is not over
     ) STRICT;
     CREATE INDEX callback_by_due ON callback (due) WHERE due IS NOT NULL;
-"];
+",
+    "
+    ALTER TABLE run ADD COLUMN delivery TEXT; -- JSON
+
+    CREATE TABLE cron_job (
+        name TEXT PRIMARY KEY,
+        state TEXT NOT NULL                   -- JSON
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE telegram_update (
+        number INTEGER PRIMARY KEY,           -- the order in which they were taken
+        id INTEGER NOT NULL UNIQUE,
+        pending TEXT                          -- JSON; none: there is nothing more to do
+    ) STRICT;
+
+    CREATE TABLE telegram_moved (
+        old INTEGER NOT NULL,
+        new INTEGER PRIMARY KEY
+    ) STRICT;
+",
+];
 
 /// The version of the tables that this program knows.
 pub(super) fn version() -> i64 {

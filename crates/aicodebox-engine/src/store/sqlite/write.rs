@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::{
     block,
     convert::{damaged, path_bytes, to_integer, to_json, to_millis},
-    outcome,
+    ledger, outcome,
     queue::Command,
 };
 use crate::{
@@ -92,6 +92,7 @@ pub(super) fn command(
                 .prepare_cached("DELETE FROM callback WHERE run = (SELECT number FROM run WHERE id = ?1)")?
                 .execute([id.bytes()])?;
         }
+        Command::Keep(what) => ledger::keep(connection, what)?,
     }
     Ok(())
 }

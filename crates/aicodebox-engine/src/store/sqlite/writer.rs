@@ -191,7 +191,8 @@ impl Writer {
             | Command::Purge(_)
             | Command::KeepSession(..)
             | Command::KeepTotals(..)
-            | Command::CallbackTried(..) => {}
+            | Command::CallbackTried(..)
+            | Command::Keep(_) => {}
         }
     }
 

@@ -13,7 +13,7 @@ use super::Problem;
 use crate::{
     config::Config,
     fetch::Fetcher,
-    surface::{records::Records, run_answer::Shape},
+    surface::{cron::CronControl, records::Records, run_answer::Shape},
 };
 
 /// How long the file system may take to answer a probe.
@@ -34,10 +34,11 @@ struct Inner {
     allow_extra_args: bool,
     max_body: usize,
     callbacks: Option<Fetcher>,
+    cron: Option<CronControl>,
 }
 
 impl Api {
-    /// `callbacks` = what sends them, where there is a key to sign them with.
+    /// `callbacks` = what sends them, where there is a key to sign them with; `cron` = the scheduler, where it runs.
     pub(crate) fn new(
         engine: Engine,
         workspaces: Arc<Workspaces>,
@@ -45,6 +46,7 @@ impl Api {
         config: &Config,
         max_body: usize,
         callbacks: Option<Fetcher>,
+        cron: Option<CronControl>,
     ) -> Self {
         let (state_dir, allow_extra_args) = (config.state_dir.clone(), config.allow_extra_args);
         Self(Arc::new(Inner {
@@ -55,11 +57,17 @@ impl Api {
             allow_extra_args,
             max_body,
             callbacks,
+            cron,
         }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// The scheduler, where it runs.
+    pub(crate) fn cron(&self) -> Option<&CronControl> {
+        self.0.cron.as_ref()
     }
 
     pub(crate) fn max_body(&self) -> usize {

@@ -9,6 +9,7 @@ mod api;
 mod auth;
 mod body;
 mod conditions;
+mod cron;
 mod events;
 mod files;
 mod health;

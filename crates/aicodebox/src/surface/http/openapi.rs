@@ -24,6 +24,7 @@ use crate::surface::{openai, run_event::EventBody, run_record::RunRecordAnswer};
         (name = "runs", description = "Start agents, follow them, and fetch their answers"),
         (name = "files", description = "The workspaces' files"),
         (name = "openai", description = "Chat completions, as clients of OpenAI know them"),
+        (name = "cron", description = "Scheduled jobs"),
         (name = "health", description = "Probes, numbers, documentation"),
     ),
     // The router takes any number of names in the place of `{path}`, which a description cannot say.

@@ -1,6 +1,6 @@
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, events, health, metrics, openapi, run, runs, status};
+use super::{Api, cron, events, health, metrics, openapi, run, runs, status};
 
 /// What needs the token, with its description.
 pub(super) fn guarded() -> OpenApiRouter<Api> {
@@ -11,6 +11,10 @@ pub(super) fn guarded() -> OpenApiRouter<Api> {
         .routes(routes!(events::follow))
         .routes(routes!(runs::list))
         .routes(routes!(status::show))
+        .routes(routes!(cron::list))
+        .routes(routes!(cron::run))
+        .routes(routes!(cron::pause))
+        .routes(routes!(cron::resume))
 }
 
 /// The probes, which anybody may ask, with their description.

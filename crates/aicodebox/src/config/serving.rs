@@ -1,0 +1,124 @@
+use std::path::{Path, PathBuf};
+
+use super::{
+    Config, ConfigError, CronConfig, Environment, Foreground, Reader, TelegramAccess, TelegramConfig,
+    telegram, variable::*,
+};
+
+/// What `serve` serves: at least one of the first three.
+#[derive(Debug)]
+pub(crate) struct Modes {
+    /// What listens.
+    pub(crate) http: Option<Foreground>,
+    /// The bot; the HTTP API wins over it.
+    pub(crate) telegram: Option<TelegramConfig>,
+    /// The scheduler, beside either or alone.
+    pub(crate) cron: Option<CronConfig>,
+    /// The way to Telegram, for the bot and for notices of the scheduler.
+    pub(crate) access: Option<TelegramAccess>,
+    /// Where the scheduler keeps its history, on or off.
+    pub(crate) cron_history: PathBuf,
+    /// The bot was asked for and gives way.
+    pub(crate) bot_gives_way: bool,
+}
+
+impl Modes {
+    /// Reads which modes are on, and the configuration of each. `None` when something is wrong.
+    fn read(reader: &mut Reader<'_>, state_dir: &Path) -> Option<Self> {
+        let modes = [&API_MODE, &MCP_MODE, &TELEGRAM_MODE, &CRON_MODE];
+        let [api, mcp, telegram, cron] = modes.map(|mode| reader.boolean(mode));
+        if !api && !mcp && !telegram && !cron {
+            reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
+        }
+        let http = (api || mcp).then(|| Foreground::read(reader, api, mcp));
+        let access = if telegram || cron { TelegramAccess::read(reader) } else { None };
+        let bot = (telegram && !api).then(|| TelegramConfig::read(reader, access.clone(), state_dir));
+        let jobs = cron.then(|| CronConfig::read(reader, state_dir));
+        Some(Self {
+            http: whole(http)?,
+            telegram: whole(bot)?,
+            cron: whole(jobs)?,
+            access,
+            cron_history: telegram::cron_history(reader, state_dir),
+            bot_gives_way: telegram && api,
+        })
+    }
+}
+
+/// What is wanted must be right.
+fn whole<T>(wanted: Option<Option<T>>) -> Option<Option<T>> {
+    match wanted {
+        Some(None) => None,
+        Some(right) => Some(right),
+        None => Some(None),
+    }
+}
+
+/// Everything that `serve` needs.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn for_serving(environment: &Environment) -> Result<(Config, Modes), ConfigError> {
+    let mut reader = Reader::new(environment);
+    let config = Config::read(&mut reader);
+    let modes = Modes::read(&mut reader, &config.state_dir);
+    reader.finish(modes.map(|modes| (config, modes)))
+}
+
+/// Finds what is wrong: with everything if a mode is on, else with what commands need.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(crate) fn check(environment: &Environment) -> Result<(), ConfigError> {
+    let modes = [API_MODE, TELEGRAM_MODE, CRON_MODE, MCP_MODE];
+    if modes.iter().any(|mode| environment.value(mode).is_some()) {
+        for_serving(environment).map(|_| ())
+    } else {
+        Config::from_env(environment).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Modes, ConfigError> {
+        let home = [("HOME", "/home/me")];
+        for_serving(&home.iter().chain(variables).copied().collect()).map(|(_, modes)| modes)
+    }
+
+    const BOT: [(&str, &str); 2] =
+        [("AICODEBOX_TELEGRAM_MODE", "1"), ("AICODEBOX_TELEGRAM_MODE_TOKEN", "1:x")];
+    const CRON: [(&str, &str); 2] = [("AICODEBOX_CRON_MODE", "1"), ("AICODEBOX_CRON_MODE_FILE", "/jobs.yml")];
+    const API: [(&str, &str); 2] = [("AICODEBOX_API_MODE", "1"), ("AICODEBOX_API_MODE_HOST", "127.0.0.1")];
+
+    #[test]
+    fn modes_go_together_as_the_contract_says() {
+        let modes = read(&[BOT, CRON].concat()).unwrap();
+        assert!(modes.http.is_none() && modes.telegram.is_some() && modes.cron.is_some());
+        let modes = read(&[BOT, CRON, API].concat()).unwrap();
+        assert!(
+            modes.http.is_some() && modes.telegram.is_none() && modes.bot_gives_way && modes.access.is_some()
+        );
+        let mcp = [("AICODEBOX_MCP_MODE", "1"), ("AICODEBOX_MCP_MODE_TOKEN", "t")];
+        let modes = read(&[BOT, mcp].concat()).unwrap();
+        assert!(matches!(modes.http, Some(Foreground::Mcp(..))) && modes.telegram.is_some());
+        let modes = read(&CRON).unwrap();
+        assert!(modes.cron.is_some() && modes.access.is_none());
+        assert_eq!(modes.cron.unwrap().history, PathBuf::from("/home/me/.aicodebox/cron"));
+    }
+
+    #[test]
+    fn what_a_mode_needs_is_told_all_at_once() {
+        let error = read(&[
+            ("AICODEBOX_TELEGRAM_MODE", "1"),
+            ("AICODEBOX_CRON_MODE", "1"),
+            ("TELEGRAM_CHAT_ID", "me"),
+        ])
+        .unwrap_err();
+        for name in ["AICODEBOX_TELEGRAM_MODE_TOKEN", "AICODEBOX_CRON_MODE_FILE", "TELEGRAM_CHAT_ID"] {
+            assert!(error.0.iter().any(|fault| fault.starts_with(&format!("{name}: "))), "{error}");
+        }
+        assert!(read(&[]).unwrap_err().0[0].starts_with("AICODEBOX_API_MODE: no mode is on"));
+    }
+}

@@ -1,0 +1,323 @@
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Job, Keep};
+use crate::surface::outbox::Delivery;
+
+/// Messages about jobs that are remembered, so that people can answer to them.
+const MESSAGES: usize = 200;
+
+/// Everything that the scheduler leaves on the disk for people and agents: a directory for each run, a line for each in
+/// the job's own file, and which messages told of it. All methods block.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    root: PathBuf,
+}
+
+/// A message in Telegram that tells of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CronMessage {
+    pub(crate) chat_id: i64,
+    pub(crate) message_id: i32,
+    pub(crate) job: String,
+    pub(crate) history_dir: PathBuf,
+}
+
+/// The directory of one run, and what the next one is told of those before.
+#[derive(Clone, Debug)]
+pub(super) struct RunDirectory {
+    pub(super) path: PathBuf,
+    meta: Value,
+    previous: Option<PathBuf>,
+    older: String,
+}
+
+/// How a run ended, for its directory.
+pub(super) struct Ended<'a> {
+    pub(super) at: Timestamp,
+    pub(super) status: &'a str,
+    pub(super) text: &'a str,
+    pub(super) stdout: &'a str,
+    pub(super) stderr: &'a str,
+    /// More for `meta.json`.
+    pub(super) more: Value,
+}
+
+impl History {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Makes the directory of a run that begins at `now`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn begin(&self, job: &Job, now: Timestamp, meta: &Value) -> io::Result<RunDirectory> {
+        let place = self.root.join("history").join(slug(&job.workspace));
+        fs::create_dir_all(&place)?;
+        let previous = self.runs_of(job)?.pop();
+        // One that was started by hand may fall into the same second.
+        let mut at =
+            now.max(previous.as_deref().and_then(begun).map_or(now, |last| last + Duration::from_secs(1)));
+        let path = loop {
+            let path = place.join(format!("{}-{}", at.strftime("%Y%m%d-%H%M%S"), job.name));
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => at += Duration::from_secs(1),
+                made => break made.map(|()| path)?,
+            }
+        };
+        let mut own = json!({ "job": job.name, "status": "running", "startedAt": now.to_string() });
+        merge(&mut own, meta);
+        write_json(&path.join("meta.json"), &own)?;
+        let older = place.join(format!("*-{}", job.name)).display().to_string();
+        Ok(RunDirectory { path, meta: own, previous, older })
+    }
+
+    /// Writes down how it ended.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn end(&self, directory: &RunDirectory, job: &Job, ended: &Ended<'_>) -> io::Result<()> {
+        let mut meta = directory.meta.clone();
+        merge(&mut meta, &json!({ "status": ended.status, "endedAt": ended.at.to_string() }));
+        merge(&mut meta, &ended.more);
+        fs::write(directory.path.join("stdout.log"), ended.stdout)?;
+        fs::write(directory.path.join("stderr.log"), ended.stderr)?;
+        fs::write(directory.path.join("result.txt"), ended.text)?;
+        write_json(&directory.path.join("meta.json"), &meta)?;
+        self.line(&job.name, &directory.path, meta)?;
+        self.prune(job, ended.at)
+    }
+
+    /// Marks a run that the process did not outlive.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn interrupted(&self, job: &str, directory: &Path, now: Timestamp) -> io::Result<()> {
+        let path = directory.join("meta.json");
+        let mut meta: Value =
+            serde_json::from_slice(&fs::read(&path)?).unwrap_or_else(|_| json!({ "job": job }));
+        if meta["status"] != "running" {
+            return Ok(());
+        }
+        merge(&mut meta, &json!({ "status": "interrupted", "endedAt": now.to_string() }));
+        write_json(&path, &meta)?;
+        self.line(job, directory, meta)
+    }
+
+    /// Writes down who was told.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn told(&self, directory: &Path, job: &str, delivery: &Delivery) -> io::Result<()> {
+        write_json(&directory.join("telegram.json"), &serde_json::to_value(delivery)?)?;
+        let mut all = self.messages();
+        all.extend(delivery.messages.iter().map(|message_id| CronMessage {
+            chat_id: delivery.chat,
+            message_id: *message_id,
+            job: job.to_owned(),
+            history_dir: directory.to_owned(),
+        }));
+        all.drain(..all.len().saturating_sub(MESSAGES));
+        write_json(&self.root.join("telegram_messages.json"), &serde_json::to_value(all)?)
+    }
+
+    /// What a message in Telegram told of.
+    pub(crate) fn message(&self, chat: i64, message: i32) -> Option<CronMessage> {
+        self.messages().into_iter().rev().find(|told| told.chat_id == chat && told.message_id == message)
+    }
+
+    fn messages(&self) -> Vec<CronMessage> {
+        let file = fs::read(self.root.join("telegram_messages.json"));
+        file.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// The last line of a job's file.
+    pub(super) fn last(&self, job: &str) -> Option<Value> {
+        let text = fs::read_to_string(self.root.join(format!("{job}.jsonl"))).ok()?;
+        serde_json::from_str(text.lines().next_back()?).ok()
+    }
+
+    fn line(&self, job: &str, directory: &Path, mut meta: Value) -> io::Result<()> {
+        if let Some(meta) = meta.as_object_mut() {
+            meta.shift_remove("instruction");
+        }
+        merge(&mut meta, &json!({ "historyDir": directory.display().to_string() }));
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(self.root.join(format!("{job}.jsonl")))?;
+        file.write_all(format!("{meta}\n").as_bytes())
+    }
+
+    /// The directories of a job's runs in its workspace, oldest first.
+    fn runs_of(&self, job: &Job) -> io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(self.root.join("history").join(slug(&job.workspace)))?;
+        let mut runs: Vec<_> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| name(path).and_then(|name| name.get(16..)) == Some(job.name.as_str()))
+            .filter(|path| begun(path).is_some())
+            .collect();
+        runs.sort_unstable();
+        Ok(runs)
+    }
+
+    fn prune(&self, job: &Job, now: Timestamp) -> io::Result<()> {
+        let Some(keep) = job.keep else { return Ok(()) };
+        let runs = self.runs_of(job)?;
+        let old = |path: &PathBuf| match keep {
+            Keep::Runs(_) => true,
+            Keep::For(time) => begun(path).is_some_and(|at| at + time < now),
+        };
+        let candidates = match keep {
+            Keep::Runs(number) => runs.len().saturating_sub(number),
+            // The newest stays, whatever its age: the next run is told of it.
+            Keep::For(_) => runs.len().saturating_sub(1),
+        };
+        runs[..candidates].iter().filter(|path| old(path)).try_for_each(fs::remove_dir_all)
+    }
+}
+
+impl RunDirectory {
+    /// What the agent is told, in its prompt: the one channel that a continued conversation has as well.
+    pub(super) fn hint(&self) -> String {
+        match &self.previous {
+            None => String::new(),
+            Some(previous) => format!(
+                "\n\n[History of this job: the previous run is in {} (meta.json, result.txt, stdout.log, stderr.log); \
+                 all runs: {}]",
+                previous.display(),
+                self.older
+            ),
+        }
+    }
+}
+
+fn name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+/// When a run began, by the name of its directory.
+fn begun(path: &Path) -> Option<Timestamp> {
+    let at = jiff::civil::DateTime::strptime("%Y%m%d-%H%M%S", name(path)?.get(..15)?).ok()?;
+    TimeZone::UTC.to_timestamp(at).ok()
+}
+
+/// A workspace as the name of a directory.
+fn slug(workspace: &str) -> String {
+    let trimmed = workspace.trim_start_matches("./").trim_matches('/');
+    if trimmed.is_empty() || trimmed == "." {
+        return "root".to_owned();
+    }
+    trimmed.chars().map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' }).collect()
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
+        into.extend(
+            from.iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+    }
+}
+
+/// Whole or not at all: a reader never sees half of it.
+fn write_json(path: &Path, value: &Value) -> io::Result<()> {
+    let temporary = path.with_extension("json.new");
+    fs::write(&temporary, format!("{value:#}\n"))?;
+    fs::rename(temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surface::cron::parse_jobs;
+
+    fn job(keep: &str) -> Job {
+        let text =
+            format!("jobs: [{{name: a, schedule: '@daily', instruction: x, keep: {keep}, workspace: w/x}}]");
+        parse_jobs(&text, &TimeZone::UTC).unwrap().remove(0)
+    }
+
+    fn run(history: &History, job: &Job, at: Timestamp) -> RunDirectory {
+        let directory = history.begin(job, at, &json!({ "instruction": "x" })).unwrap();
+        let ended = Ended {
+            at,
+            status: "completed",
+            text: "done",
+            stdout: "out",
+            stderr: "",
+            more: json!({ "exitCode": 0 }),
+        };
+        history.end(&directory, job, &ended).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_run_is_found_again_and_the_next_is_told_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        let now: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
+        let first = run(&history, &job("9"), now);
+        assert_eq!(first.path, folder.path().join("history/w-x/20260203-040506-a"));
+        assert_eq!(first.hint(), "");
+        let second = run(&history, &job("9"), now);
+        assert!(second.path.ends_with("20260203-040507-a"), "a second of its own");
+        assert!(second.hint().contains(first.path.to_str().unwrap()) && second.hint().contains("w-x/*-a"));
+        let meta: Value = serde_json::from_slice(&fs::read(first.path.join("meta.json")).unwrap()).unwrap();
+        assert_eq!((&meta["status"], &meta["exitCode"]), (&json!("completed"), &json!(0)));
+        assert_eq!(fs::read_to_string(folder.path().join("a.jsonl")).unwrap().lines().count(), 2);
+        assert_eq!(history.last("a").unwrap()["historyDir"], json!(second.path.to_str().unwrap()));
+    }
+
+    #[test]
+    fn only_what_still_runs_becomes_interrupted() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        let now: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
+        let done = run(&history, &job("9"), now);
+        let cut = history.begin(&job("9"), now, &Value::Null).unwrap();
+        for directory in [&done, &cut] {
+            history.interrupted("a", &directory.path, now).unwrap();
+        }
+        let status = |directory: &RunDirectory| {
+            let meta: Value =
+                serde_json::from_slice(&fs::read(directory.path.join("meta.json")).unwrap()).unwrap();
+            meta["status"].as_str().unwrap().to_owned()
+        };
+        assert_eq!((status(&done), status(&cut)), ("completed".into(), "interrupted".into()));
+    }
+
+    #[test]
+    fn history_is_kept_by_number_or_by_age() {
+        let start: Timestamp = "2026-02-01T00:00:00Z".parse().unwrap();
+        for (keep, left) in [("3", 3), ("2d", 3), ("100", 6)] {
+            let folder = tempfile::tempdir().unwrap();
+            let history = History::new(folder.path().to_owned());
+            for day in 0..6 {
+                run(&history, &job(keep), start + Duration::from_secs(day * 86_400));
+            }
+            assert_eq!(history.runs_of(&job(keep)).unwrap().len(), left, "{keep}");
+        }
+    }
+
+    #[test]
+    fn the_latest_messages_are_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        for id in 0..150 {
+            let delivery = Delivery { chat: 5, messages: vec![2 * id, 2 * id + 1], failure: None };
+            history.told(folder.path(), "a", &delivery).unwrap();
+        }
+        assert_eq!(history.messages().len(), MESSAGES);
+        assert_eq!(history.message(5, 299).unwrap().job, "a");
+        assert!(history.message(5, 0).is_none() && history.message(6, 299).is_none());
+    }
+}

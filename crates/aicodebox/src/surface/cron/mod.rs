@@ -1,0 +1,25 @@
+//! The scheduler: jobs of a file, run by the engine when they are due.
+//!
+//! [`Schedule`] knows when; the timetable decides, in a state that is stored before anything starts; the [`Scheduler`]
+//! waits, and starts firings; each firing runs one agent, writes its directory of the [`History`], and tells Telegram.
+
+mod clock;
+mod control;
+mod fields;
+mod file;
+mod firing;
+mod history;
+mod job;
+mod normalise;
+mod schedule;
+mod scheduler;
+mod timetable;
+
+pub(crate) use control::{CronControl, CronList, CronRefusal, JobView};
+#[cfg(test)]
+use file::parse_jobs;
+pub(crate) use file::{CronFileError, read_jobs};
+pub(crate) use history::{CronMessage, History};
+pub(crate) use job::{Job, Keep, Missed, Recipient};
+pub(crate) use schedule::Schedule;
+pub(crate) use scheduler::{CronSetup, Scheduler};

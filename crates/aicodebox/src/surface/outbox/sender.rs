@@ -1,0 +1,205 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Address, Attachment, Chunk, Client, Delivery, MESSAGE_LIMIT, Manner, RichText, TelegramError, pace::Pace,
+};
+
+/// An answer of more messages than this comes as a file as well.
+const LONG: usize = 5;
+/// Tries of one message while Telegram cannot be reached.
+const TRIES: u32 = 6;
+/// How long one message may wait for Telegram altogether.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Something to deliver.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    pub(crate) to: Address,
+    pub(crate) text: RichText,
+    /// What the text was made from: sent as a file as well when the text is very long.
+    pub(crate) source: Option<String>,
+    pub(crate) files: Vec<Attachment>,
+    pub(crate) manner: Manner,
+}
+
+impl Letter {
+    /// A text to a place.
+    pub(crate) fn new(to: Address, text: RichText) -> Self {
+        Self { to, text, source: None, files: Vec::new(), manner: Manner::default() }
+    }
+}
+
+/// Sends letters: whole, in order within a chat, as fast as Telegram takes them. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    pace: Pace,
+    /// One letter at a time in each chat.
+    order: Mutex<HashMap<i64, Arc<tokio::sync::Mutex<()>>>>,
+    /// Groups that have become supergroups since the start.
+    moved: Mutex<HashMap<i64, i64>>,
+}
+
+impl Outbox {
+    pub(crate) fn new(client: Client) -> Self {
+        let inner = Inner { client, pace: Pace::new(), order: Mutex::default(), moved: Mutex::default() };
+        Self(Arc::new(inner))
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Delivers a letter, and says what became of it. What was sent before a failure stays.
+    pub(crate) async fn send(&self, letter: Letter) -> Delivery {
+        let order = self.order(letter.to.chat);
+        let _turn = if letter.manner.urgent { None } else { Some(order.lock().await) };
+        let mut delivery =
+            Delivery { chat: self.current(letter.to.chat), messages: Vec::new(), failure: None };
+        let chunks = letter.text.chunks(MESSAGE_LIMIT);
+        let last = chunks.len().saturating_sub(1);
+        for (index, chunk) in chunks.iter().enumerate() {
+            // The first answers, the last has the buttons.
+            let manner = Manner {
+                reply_to: letter.manner.reply_to.filter(|_| index == 0),
+                silent: letter.manner.silent || index > 0,
+                urgent: letter.manner.urgent,
+                buttons: letter.manner.buttons.clone().filter(|_| index == last),
+            };
+            match self.message(letter.to, chunk, &manner).await {
+                Ok(id) => delivery.messages.push(id),
+                Err(error) => return self.failed(delivery, letter.to, &error),
+            }
+        }
+        let mut files = letter.files;
+        if chunks.len() > LONG
+            && let Some(source) = letter.source
+        {
+            files.push(Attachment { name: "answer.md".into(), bytes: source.into() });
+        }
+        for file in &files {
+            match self.file(letter.to, file).await {
+                Ok(id) => delivery.messages.push(id),
+                Err(error) => {
+                    let error = TelegramError::Refused(format!("{} could not be sent: {error}", file.name));
+                    return self.failed(delivery, letter.to, &error);
+                }
+            }
+        }
+        delivery.chat = self.current(letter.to.chat);
+        delivery
+    }
+
+    /// Edits a message, where that does not take the place of something that must be said.
+    pub(crate) async fn edit_if_spare(&self, to: Address, message: i32, chunk: &Chunk) {
+        let chat = self.current(to.chat);
+        if !self.0.pace.spare(chat) {
+            return;
+        }
+        match self.0.client.edit(chat, message, chunk, None).await {
+            Ok(()) => {}
+            Err(TelegramError::Wait(wait)) => self.0.pace.hold(chat, wait),
+            Err(error) if error.not_modified() => {}
+            Err(error) => tracing::debug!(chat, %error, "a message could not be edited"),
+        }
+    }
+
+    /// The group has this id from now on.
+    pub(crate) fn moved(&self, from: i64, to: i64) {
+        lock(&self.0.moved).insert(from, to);
+    }
+
+    fn current(&self, chat: i64) -> i64 {
+        lock(&self.0.moved).get(&chat).copied().unwrap_or(chat)
+    }
+
+    fn order(&self, chat: i64) -> Arc<tokio::sync::Mutex<()>> {
+        let mut order = lock(&self.0.order);
+        order.retain(|_, held| Arc::strong_count(held) > 1);
+        order.entry(self.current(chat)).or_default().clone()
+    }
+
+    fn failed(&self, delivery: Delivery, to: Address, error: &TelegramError) -> Delivery {
+        tracing::warn!(chat = to.chat, sent = delivery.messages.len(), %error, "a message could not be delivered");
+        Delivery { failure: Some(error.to_string()), ..delivery }
+    }
+
+    /// One message; where its styles are refused, its text alone.
+    async fn message(&self, to: Address, chunk: &Chunk, manner: &Manner) -> Result<i32, TelegramError> {
+        match self.persist(to, Parcel::Text(chunk, manner)).await {
+            Err(TelegramError::Refused(reason)) if !chunk.entities.is_empty() => {
+                tracing::warn!(chat = to.chat, reason, "a message is sent again as plain text");
+                let plain = Chunk { text: chunk.text.clone(), entities: Vec::new() };
+                self.persist(to, Parcel::Text(&plain, manner)).await
+            }
+            other => other,
+        }
+    }
+
+    /// One file; what Telegram will not show as a picture or a video goes as a document.
+    async fn file(&self, to: Address, file: &Attachment) -> Result<i32, TelegramError> {
+        match self.persist(to, Parcel::File { file, as_document: false }).await {
+            Err(TelegramError::Refused(_)) if file.shown() => {
+                self.persist(to, Parcel::File { file, as_document: true }).await
+            }
+            other => other,
+        }
+    }
+
+    /// Calls until Telegram has done it, or will never do it.
+    async fn persist(&self, to: Address, parcel: Parcel<'_>) -> Result<i32, TelegramError> {
+        let begun = Instant::now();
+        let mut unreached = 0;
+        let mut urgent = matches!(parcel, Parcel::Text(_, Manner { urgent: true, .. }));
+        loop {
+            let to = Address { chat: self.current(to.chat), ..to };
+            if urgent {
+                self.0.pace.count(to.chat);
+            } else {
+                self.0.pace.turn(to.chat).await;
+            }
+            let sent = match parcel {
+                Parcel::Text(chunk, manner) => self.0.client.send(to, chunk, manner).await,
+                Parcel::File { file, as_document } => self.0.client.attach(to, file, as_document).await,
+            };
+            match sent {
+                Ok(message) => return Ok(message.id.0),
+                Err(TelegramError::Wait(wait)) if begun.elapsed() + wait < PATIENCE => {
+                    tracing::info!(chat = to.chat, seconds = wait.as_secs(), "Telegram wants a pause");
+                    self.0.pace.hold(to.chat, wait);
+                    urgent = false;
+                }
+                Err(TelegramError::Migrated(chat)) if chat != to.chat => self.moved(to.chat, chat),
+                // The answer may have been lost after the message was taken: better twice than not at all.
+                Err(error @ TelegramError::Unreachable(_)) => {
+                    unreached += 1;
+                    if unreached == TRIES || begun.elapsed() > PATIENCE {
+                        return Err(error);
+                    }
+                    sleep(Duration::from_millis(500) * 2_u32.pow(unreached)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What one call sends.
+#[derive(Clone, Copy)]
+enum Parcel<'a> {
+    Text(&'a Chunk, &'a Manner),
+    File { file: &'a Attachment, as_document: bool },
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
