@@ -140,6 +140,16 @@ fn whatever_moment_the_server_is_killed_at_nothing_told_is_lost() {
             let now: String = all.iter().map(|event| event.bytes.as_str()).collect();
             assert!(now.starts_with(bytes), "round {round}, {id}:\n{bytes}\nand now\n{now}");
             assert!((1..).zip(&all).all(|(number, event)| event.id == number), "round {round}: {now}");
+            // Who goes on from what it was given gets the rest, to the byte.
+            let mut length = 0;
+            let given = all.iter().take_while(|event| {
+                length += event.bytes.len();
+                length <= bytes.len()
+            });
+            let given = given.count().to_string();
+            let rest = server.open("GET", &format!("/run/{id}/events"), &[("Last-Event-ID", &given)], None);
+            let rest: String = Events::of(rest).map(|event| event.bytes).collect();
+            assert_eq!(format!("{bytes}{rest}"), now, "round {round}, {id}, after {given}");
             assert_eq!(all.last().unwrap().json()["status"], status);
         }
         for (id, answer) in &told.answers {
