@@ -9,6 +9,7 @@ use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
     ("fuzzing", &["surface"]),
+    ("main", &["lib"]),
     ("lib", &["command", "init"]),
     (
         "command",

@@ -8,6 +8,7 @@ use std::{
 
 use tokio::{
     net::unix::pipe,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 
@@ -23,9 +24,6 @@ use crate::run::{Capture, EndedBy, Exit, Failure, FailureKind};
 
 /// What one `read` takes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
-
-/// Reads in a row before the other branches of the loop have their turn.
-const READS: usize = 8;
 
 thread_local! {
     /// One buffer per worker instead of one per run: it is never held across an await.
@@ -56,8 +54,11 @@ impl Running {
         let mut stderr = Pump::new(Stream::Stderr, self.pipes.stderr.take());
         let mut alarm = std::pin::pin!(sleep_until(self.started));
         for pump in [&mut stdout, &mut stderr] {
-            let said = pump.drain(output, &mut watch.last_byte);
-            watch.flow(&self, said);
+            // What an agent said that has ended already, and the end.
+            for _ in 0..2 {
+                let said = pump.drain(output, &mut watch.last_byte);
+                watch.flow(&self, said);
+            }
             if let Err(error) = pump.watch() {
                 watch.flow(&self, Flow::Abort(unreadable(&error)));
             }
@@ -89,6 +90,10 @@ impl Running {
                 () = write(&mut stdin), if stdin.is_some() => Flow::Go,
             };
             watch.flow(&self, flow);
+            if stdout.full || stderr.full {
+                // A pipe that is always full would keep this worker: with one worker nobody else had a turn for 0.2 s.
+                yield_now().await;
+            }
             if watch.ended.is_some() && stdout.pipe.is_none() && stderr.pipe.is_none() {
                 break;
             }
@@ -277,6 +282,8 @@ struct Pump {
     stream: Stream,
     /// `None` after its end.
     pipe: Option<Pipe>,
+    /// The last read took all that it could: there may be more.
+    full: bool,
     kept: Tail,
 }
 
@@ -297,7 +304,7 @@ impl Pipe {
 
 impl Pump {
     fn new(stream: Stream, pipe: Option<File>) -> Self {
-        Self { stream, pipe: pipe.map(Pipe::Fresh), kept: Tail::default() }
+        Self { stream, pipe: pipe.map(Pipe::Fresh), full: false, kept: Tail::default() }
     }
 
     /// From now on [`Pump::ready`] tells when there is something to read.
@@ -316,31 +323,27 @@ impl Pump {
         }
     }
 
-    /// Reads what is there, within bounds. The reader's first word other than "go on" counts.
+    /// Reads once, at most [`CHUNK`] bytes.
     fn drain(&mut self, output: &mut dyn Output, last_byte: &mut Instant) -> Flow {
-        let mut flow = Flow::Go;
+        self.full = false;
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(CHUNK, 0);
-            for _ in 0..READS {
-                let Some(pipe) = &mut self.pipe else { return };
-                match pipe.read(buffer) {
-                    Ok(length @ 1..) => {
-                        let bytes = buffer.get(..length).unwrap_or_default();
-                        *last_byte = Instant::now();
-                        self.kept.push(bytes);
-                        let said = output.feed(self.stream, bytes);
-                        if flow == Flow::Go {
-                            flow = said;
-                        }
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // The end, or a pipe that cannot be read: both are the end.
-                    Ok(0) | Err(_) => self.pipe = None,
+            let Some(pipe) = &mut self.pipe else { return Flow::Go };
+            match pipe.read(buffer) {
+                Ok(length @ 1..) => {
+                    let bytes = buffer.get(..length).unwrap_or_default();
+                    self.full = length == CHUNK;
+                    *last_byte = Instant::now();
+                    self.kept.push(bytes);
+                    return output.feed(self.stream, bytes);
                 }
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                // The end, or a pipe that cannot be read: both are the end.
+                Ok(0) | Err(_) => self.pipe = None,
             }
-        });
-        flow
+            Flow::Go
+        })
     }
 }
 
