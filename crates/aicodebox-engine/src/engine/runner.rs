@@ -101,11 +101,12 @@ impl Runner {
     /// Resolves the session and makes the plan of the next attempt.
     pub(super) async fn prepare(&mut self) -> Result<Prepared, Failure> {
         if self.continues {
-            self.request.session = match self.last_session().await? {
-                Some(id) => SessionChoice::Resume(id),
+            self.request.session = if self.engine.config.adapter.info().capabilities.sessions {
+                let last = self.last_session().await?;
+                last.map_or(SessionChoice::Fresh { keep: true }, SessionChoice::Resume)
+            } else {
                 // An agent that reports no id continues its newest conversation by itself, if its file says so.
-                None if !self.engine.config.adapter.info().capabilities.sessions => SessionChoice::Continue,
-                None => SessionChoice::Fresh { keep: true },
+                SessionChoice::Continue
             };
         }
         // A conversation that a check may need again has to be kept for as long as its temporary workspace.
