@@ -361,7 +361,7 @@ def verify(stage: Stage) -> None:
     """An account in every state: each is told within a minute."""
     refused, limited = (refusing(status) for status in (401, 429))
     states = [("signed in; it answered", None, None), ("not signed in", refused, None),
-              ("rate limited", limited, None), ("cannot be reached", f"http://127.0.0.1:{free_port()}", None)]
+              ("rate limited", limited, None), (stage.agent.unreachable, f"http://127.0.0.1:{free_port()}", None)]
     if stage.agent.key:
         states.append(("not signed in", None, stage.agent.key))
     for words, address, without in states:
