@@ -1,6 +1,6 @@
 //! MCP: the agent and its files as tools.
 //!
-//! [`Handler`] answers the protocol, whatever carries it: [`router`] puts it on HTTP (beside the API, or alone on its own
+//! [`Handler`] answers the protocol, whatever carries it: [`router()`] puts it on HTTP (beside the API, or alone on its own
 //! port), [`serve_stdio`] on standard input and output. Both revisions of the protocol that are alive are spoken:
 //! 2025-11-25 with its sessions, and 2026-07-28, where every request stands for itself.
 //!
