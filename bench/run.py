@@ -68,7 +68,6 @@ class Options:
     hang_cap: int = 8
     bigout_mb: int = 200
     stream_lines: int = 20_000
-    stream_fmt: str = "plain"
 
 
 class Yardstick:
@@ -85,12 +84,17 @@ class Yardstick:
 
     def run(self) -> list[Row]:
         self.server.fresh()
+        seen, floor = self.sequence()
+        return [Row("POST /run, instant agent, p50", "ms", 1.6, seen["p50"], floor),
+                Row("server CPU per run, all processes", "ms", 0.5, seen["server_cpu_ms_per_req"])]
+
+    def sequence(self) -> tuple[dict, float]:
+        """Runs one after the other, and the floor at the same time in ms."""
         before = self.floor(1)["p50_us"]
         seen = bench._seq(self.server, self.options.seq_n, "POST", "/run", lambda i: self.server.k["run"]("", f"seq{i % 64}")[1])
         after = self.floor(1)["p50_us"]
         assert seen["non_200"] == 0, seen
-        return [Row("POST /run, instant agent, p50", "ms", 1.6, seen["p50"], (before + after) / 2000),
-                Row("server CPU per run, all processes", "ms", 0.5, seen["server_cpu_ms_per_req"])]
+        return seen, (before + after) / 2000
 
     def throughput(self) -> list[Row]:
         figure = "runs/s at 32 connections"
@@ -119,7 +123,8 @@ class Yardstick:
 
     def stream(self) -> list[Row]:
         self.server.fresh()
-        seen = bench.t_stream(self.server, self.options)[f"lines{self.options.stream_lines}_w40"]
+        lines, width = self.options.stream_lines, 40
+        seen = bench.stream_once(self.server, f"@stub:n={lines},w={width}", lines * (width + 1))
         whole = seen["content_complete"] and seen["done_marker"] and seen["finish_reason"] == "stop"
         assert whole, f"something of the stream is missing: {seen}"
         late = bench.t_stream_lat(self.server, self.options)
@@ -176,10 +181,8 @@ class Yardstick:
 
     def cost(self) -> float:
         """The median of a run, against the floor at the same time."""
-        before = self.floor(1)["p50_us"]
-        seen = bench._seq(self.server, self.options.seq_n, "POST", "/run", lambda i: self.server.k["run"]("", f"seq{i % 64}")[1])
-        assert seen["non_200"] == 0, seen
-        return seen["p50"] / (before + self.floor(1)["p50_us"])
+        seen, floor = self.sequence()
+        return seen["p50"] / floor
 
     @property
     def parts(self) -> dict[str, Callable[[], list[Row]]]:
@@ -193,11 +196,11 @@ def grow(database: Path, count: int) -> None:
     connection = sqlite3.connect(database)
     runs, last = connection.execute("SELECT count(*), max(number) FROM run").fetchone()
     for copy in range(1, count // runs + 1):
-        for table, columns in (("run", "randomblob(16), status, surface, created, finished, workspace, origin, note, outcome_sequence"),
-                               ("outcome", "record, stdout_head, stdout_tail, stdout_dropped, stderr_head, stderr_tail, stderr_dropped"),
-                               ("event_block", "first, last, events")):
-            key = "number" if table == "run" else "run"
-            connection.execute(f"INSERT INTO {table} SELECT {key} + {copy * last}, {columns} FROM {table} WHERE {key} <= {last}")
+        for table, key in (("run", "number"), ("outcome", "run"), ("event_block", "run")):
+            new = {key: f"{key} + {copy * last}", "id": "randomblob(16)"}
+            columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+            copied = ", ".join(new.get(name, name) for name in columns)
+            connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {copied} FROM {table} WHERE {key} <= {last}")
     connection.commit()
     connection.close()
 

@@ -13,8 +13,9 @@ def telegram(stage: Stage) -> None:
     try:
         stage.new_box({"AICODEBOX_API_MODE": "0", "AICODEBOX_TELEGRAM_MODE": "1", "AICODEBOX_TELEGRAM_MODE_TOKEN": TOKEN,
                        "AICODEBOX_TELEGRAM_MODE_API_URL": chat.address, "TELEGRAM_CHAT_ID": str(CHAT)})
-        chat.write(f"{stage.tool('TOOLWRITE')} {stage.token}")
-        progress = chat.hear("⏳ Working", 30)
+        # A faster tool would be done before there is any progress to show.
+        chat.write(f"{stage.tool('TOOLWAIT')} {stage.token}")
+        progress = chat.hear("⏳ Working", 60)
         chat.hear(TOOL_DONE, 60)
         wait_for("the progress message goes", lambda: progress.deleted, 10)
         chat.write(f"Say hello {stage.token}")

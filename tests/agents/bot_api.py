@@ -92,12 +92,11 @@ class Chat:
 
     def hear(self, text: str, seconds: float) -> Said:
         """Waits until a message says this."""
-        found: list[Said] = []
-
-        def heard() -> bool:
-            found[:] = [said for said in self.said if any(text in one for one in said.texts)]
-            return bool(found)
-
         with self.news:
-            assert self.news.wait_for(heard, timeout=seconds), f"not said within {seconds} s: {text!r}; {self.said}"
-        return found[0]
+            heard = self.news.wait_for(lambda: self.saying(text), timeout=seconds)
+            assert heard, f"not said within {seconds} s: {text!r}; {self.said}"
+        return heard[0]
+
+    def saying(self, text: str) -> list[Said]:
+        """The messages that say this, or have said it."""
+        return [said for said in self.said if any(text in one for one in said.texts)]
