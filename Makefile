@@ -14,7 +14,7 @@ test: ## everything that a change must pass: format, clippy, tests, documentatio
 test-agents: ## the real agent CLIs on a mock model, through the HTTP API
 	@python3 tests/agents/run.py --agents codex,claude,pi
 
-test-clients: ## clients that others wrote, talking to the API with a stub agent behind it; Schemathesis for 90 s
+test-clients: ## clients that others wrote, talking to the API with a stub agent behind it
 	@python3 tests/clients/run.py
 
 test-image: ## the box and its examples in containers, on a Docker engine that is started when none answers

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
@@ -97,26 +98,24 @@ class Box:
 
     def request(self, method: str, path: str, body: dict | None = None, timeout: float = 120) -> Answer:
         start = time.monotonic()
+        with self._ask(method, path, body, timeout) as answer:
+            text = answer.read().decode(errors="replace")
+            return Answer(answer.status, dict(answer.getheaders()), text, time.monotonic() - start)
+
+    def lines(self, method: str, path: str, body: dict | None = None) -> Iterator[str]:
+        """The lines of an answer as they come, without the empty ones."""
+        with self._ask(method, path, body, timeout=30) as answer:
+            while line := answer.readline():
+                if text := line.decode(errors="replace").strip():
+                    yield text
+
+    @contextmanager
+    def _ask(self, method: str, path: str, body: dict | None, timeout: float) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             headers = {"Content-Type": "application/json"} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-            return Answer(answer.status, dict(answer.getheaders()), text, time.monotonic() - start)
-        finally:
-            connection.close()
-
-    def lines(self, method: str, path: str, body: dict | None = None) -> Iterator[str]:
-        """The lines of an answer as they come, without the empty ones."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            headers = {"Content-Type": "application/json"} if body is not None else {}
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            while line := answer.readline():
-                if text := line.decode(errors="replace").strip():
-                    yield text
+            yield connection.getresponse()
         finally:
             connection.close()
 

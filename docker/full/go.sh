@@ -18,4 +18,3 @@ tool "honnef.co/go/tools/cmd/staticcheck@$STATICCHECK_VERSION"
 tool "mvdan.cc/gofumpt@$GOFUMPT_VERSION"
 if has shfmt 3.8; then apt shfmt; else tool "mvdan.cc/sh/v3/cmd/shfmt@$SHFMT_VERSION"; fi
 tool "helm.sh/helm/v3/cmd/helm@$HELM_VERSION"
-go clean -cache -modcache

@@ -7,4 +7,3 @@ say "Node tools"
 packages=()
 for package in eslint prettier typescript pnpm yarn; do packages+=("$package@$(pin "$package")"); done
 npm install --global --no-fund --no-audit "${packages[@]}"
-npm cache clean --force

@@ -49,8 +49,8 @@ class Container:
         done = self.engine.run("logs", self.name)
         return done.stdout + done.stderr
 
-    def exec(self, *words: str, user: str = "aicode", check: bool = True) -> str:
-        done = self.engine.run("exec", "--user", user, self.name, *words, check=check)
+    def exec(self, *words: str, user: str = "aicode") -> str:
+        done = self.engine.run("exec", "--user", user, self.name, *words)
         return done.stdout + done.stderr
 
     def stop(self) -> tuple[int, float]:
@@ -68,11 +68,6 @@ class Container:
             done = self.engine.run("exec", self.name, "cat", path, check=False)
             return done.stdout if done.returncode == 0 and done.stdout else None
         return eventually(f"{path} is there", read, self.logs)
-
-    def ended(self) -> int:
-        """Waits for its end, and gives the exit code."""
-        eventually("it ends", lambda: self.inspect("{{.State.Running}}") == "false", self.logs)
-        return int(self.inspect("{{.State.ExitCode}}"))
 
     def wait_until_up(self, port: int = 8080) -> "Container":
         def up() -> bool:

@@ -8,7 +8,6 @@ use std::{
 
 use aicodebox_engine::{engine::Engine, run::Workspace};
 use clap::{Parser, Subcommand};
-use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     adapter_command::{AdapterCommand, AdapterCommandError},
@@ -160,13 +159,6 @@ impl Cli {
     }
 }
 
-/// Half of the processors: the other half is the agents'. With one worker for each of two processors, every event woke
-/// both, and a short run cost a tenth more.
-fn runtime() -> io::Result<Runtime> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread().worker_threads((processors / 2).max(1)).enable_all().build()
-}
-
 fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, CommandError> {
     if args.secrets_on_stdin {
         let mut handed = Vec::new();
@@ -175,13 +167,13 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
     }
     let (config, modes) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
-    Ok(runtime()?.block_on(serve::serve(config, modes, environment))?)
+    Ok(setup::runtime()?.block_on(serve::serve(config, modes, environment))?)
 }
 
 fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
-    let runtime = Runtime::new()?;
+    let runtime = setup::runtime()?;
     let served = runtime.block_on(serve::serve_stdio(&config, environment));
     // A thread may still wait for input that does not come; nobody waits for that thread.
     runtime.shutdown_background();
@@ -194,7 +186,7 @@ fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandErr
     if let Some(adapter) = &args.adapter {
         config.adapter.clone_from(adapter);
     }
-    runtime()?.block_on(async {
+    setup::runtime()?.block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
         let request = args.request(workspace, engine.adapter()).map_err(CommandError::Usage)?;
@@ -222,7 +214,7 @@ fn workspace(args: &RunArgs, config: &Config) -> Result<Workspace, SetupError> {
 fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
-    let (text, well) = runtime()?.block_on(async {
+    let (text, well) = setup::runtime()?.block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let verified = ask_agent(&engine, scratch.workspace()).await;
         engine.shutdown().await;

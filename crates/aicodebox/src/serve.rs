@@ -97,8 +97,8 @@ pub(crate) async fn serve(
     };
     // `going` ends what takes new work; `stop` what answers to the last.
     let (going, stop) = (CancellationToken::new(), CancellationToken::new());
-    let bot = bot(&config, &modes, &engine, store.clone(), outbox.clone())?;
-    let jobs = jobs(&config, &modes, &engine, store.clone(), outbox).await?;
+    let bot = bot(&config, &modes, &engine, workspaces.clone(), store.clone(), outbox.clone())?;
+    let jobs = jobs(&modes, &engine, workspaces.clone(), store.clone(), outbox).await?;
     let (scheduler, control) = jobs.unzip();
     let serving = serve_http(
         &config,
@@ -200,6 +200,7 @@ fn bot(
     config: &Config,
     modes: &Modes,
     engine: &Engine,
+    workspaces: Arc<Workspaces>,
     ledger: Arc<SqliteStore>,
     outbox: Option<Outbox>,
 ) -> Result<Option<TelegramSetup>, ServeError> {
@@ -209,7 +210,7 @@ fn bot(
         |own: &[String], adapters: &[String]| if own.is_empty() { adapters.to_vec() } else { own.to_vec() };
     Ok(Some(TelegramSetup {
         engine: engine.clone(),
-        workspaces: Arc::new(setup::workspaces(&config.workspace)?),
+        workspaces,
         ledger,
         outbox,
         file: TelegramFile::read(&wanted.file, only)?,
@@ -224,16 +225,16 @@ fn bot(
 
 /// The scheduler, where it is on.
 async fn jobs(
-    config: &Config,
     modes: &Modes,
     engine: &Engine,
+    workspaces: Arc<Workspaces>,
     ledger: Arc<SqliteStore>,
     outbox: Option<Outbox>,
 ) -> Result<Option<(Scheduler, CronControl)>, ServeError> {
     let Some(wanted) = &modes.cron else { return Ok(None) };
     let setup = CronSetup {
         engine: engine.clone(),
-        workspaces: setup::workspaces(&config.workspace)?,
+        workspaces,
         ledger,
         file: wanted.file.clone(),
         history: wanted.history.clone(),

@@ -18,9 +18,10 @@ use aicodebox_engine::{
     store::{MemoryStore, OpenError, SqliteConfig, SqliteStore, Store},
     workspace::{Scratch, Workspaces},
 };
-use tokio::task::spawn_blocking;
-
-use tokio::runtime::Runtime;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::spawn_blocking,
+};
 
 use crate::config::{Config, Environment};
 
@@ -116,6 +117,13 @@ pub(crate) async fn engine(
     Ok((engine, scratch))
 }
 
+/// Half of the processors: the other half is the agents'. With one worker for each of two processors, every event woke
+/// both, and a short run cost a tenth more.
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_multi_thread().worker_threads((processors / 2).max(1)).enable_all().build()
+}
+
 /// `package.module:Class`.
 fn is_python(config: &Config) -> bool {
     config.adapter.contains(':')
@@ -142,8 +150,7 @@ async fn adapter(
 pub(crate) fn agent_program(config: &Config, environment: &Environment) -> Result<PathBuf, SetupError> {
     let binary = if is_python(config) {
         // A class is asked for its program, which takes a process of its own that is gone afterwards.
-        let runtime = Runtime::new().map_err(SetupError::Launcher)?;
-        runtime.block_on(async {
+        runtime().map_err(SetupError::Launcher)?.block_on(async {
             let pool = Pool::start(LauncherCommand::default(), PYTHON_PLACES).await;
             let pool = pool.map_err(SetupError::Launcher)?;
             let agent_env = Arc::new(config.agent_environment(environment).0);

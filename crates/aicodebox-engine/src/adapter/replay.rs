@@ -1,7 +1,6 @@
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use serde_json::{Map, Value, json};
@@ -10,8 +9,8 @@ use super::{FileAdapter, OutputReader, ReaderContext, Reading};
 use crate::{
     process::{Flow, Stream},
     run::{
-        AgentFault, Capture, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Origin, RunEvent,
-        RunRequest, SessionId, SessionTotals, Tokens, ToolEvent, Verdict, Workspace,
+        AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Origin, RunEvent, RunRequest,
+        SessionId, SessionTotals, Tokens, ToolEvent, Verdict, Workspace,
     },
 };
 
@@ -82,16 +81,7 @@ fn exit(recording: &Recording<'_>, abort: Option<Failure>) -> Exit {
     };
     let code = recording.exit;
     let status = if code < 0 { ExitStatus::Signal(-code) } else { ExitStatus::Code(code) };
-    Exit {
-        status: Some(status),
-        ended_by,
-        swept: 0,
-        stuck: Vec::new(),
-        took: Duration::ZERO,
-        stdout: Capture::default(),
-        stderr: Capture::default(),
-        abort,
-    }
+    Exit { abort, ..Exit::bare(Some(status), ended_by) }
 }
 
 fn outcome(reading: &Reading, events: Vec<RunEvent>) -> Value {

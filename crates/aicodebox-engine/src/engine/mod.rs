@@ -325,12 +325,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be written.
     pub async fn forget_session(&self, workspace: &Workspace, origin: &Origin) -> Result<(), StoreError> {
-        let place = SessionPlace {
-            adapter: self.adapter().name.clone(),
-            workspace: workspace.path.clone(),
-            key: origin.session_key(),
-        };
-        self.0.config.store.keep_session(place, None).await
+        self.0.config.store.keep_session(self.0.place(workspace, origin), None).await
     }
 
     /// What runs have done since the start, in numbers.
@@ -417,6 +412,14 @@ impl Engine {
 impl Inner {
     fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Active>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, workspace: &Workspace, origin: &Origin) -> SessionPlace {
+        SessionPlace {
+            adapter: self.config.adapter.info().name.clone(),
+            workspace: workspace.path.clone(),
+            key: origin.session_key(),
+        }
     }
 
     fn stop_all(&self) {

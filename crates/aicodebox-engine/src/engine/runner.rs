@@ -254,11 +254,7 @@ impl Runner {
     }
 
     fn place(&self) -> SessionPlace {
-        SessionPlace {
-            adapter: self.engine.config.adapter.info().name.clone(),
-            workspace: self.request.workspace.path.clone(),
-            key: self.request.origin.session_key(),
-        }
+        self.engine.place(&self.request.workspace, &self.request.origin)
     }
 
     async fn last_session(&self) -> Result<Option<SessionId>, Failure> {
@@ -270,13 +266,19 @@ impl Runner {
         let Some(session) = &attempted.session else { return };
         self.first_session.get_or_insert_with(|| session.clone());
         let store = &self.engine.config.store;
-        if let Some(totals) = &attempted.totals {
-            store.keep_totals(session.clone(), totals.clone()).await.unwrap_or_else(not_remembered);
-        }
-        let kept = self.request.session != (SessionChoice::Fresh { keep: false });
-        if kept && !self.request.workspace.ephemeral() {
-            store.keep_session(self.place(), Some(session.clone())).await.unwrap_or_else(not_remembered);
-        }
+        let totals = async {
+            if let Some(totals) = &attempted.totals {
+                store.keep_totals(session.clone(), totals.clone()).await.unwrap_or_else(not_remembered);
+            }
+        };
+        let conversation = async {
+            let kept = self.request.session != (SessionChoice::Fresh { keep: false });
+            if kept && !self.request.workspace.ephemeral() {
+                store.keep_session(self.place(), Some(session.clone())).await.unwrap_or_else(not_remembered);
+            }
+        };
+        // Asked for together, they are written in one transaction.
+        tokio::join!(totals, conversation);
     }
 
     fn log_summary(&self, outcome: &RunOutcome) {

@@ -41,5 +41,7 @@ pub use output::{Flow, Output, Stream};
 pub use pool::Pool;
 pub use running::Running;
 pub use stop::{Requests, Stop};
+pub use sweep::children;
+pub use sys::blocked;
 pub use tail::KEPT;
 pub use utf8::Utf8Chunks;

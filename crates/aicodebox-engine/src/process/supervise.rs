@@ -20,7 +20,7 @@ use super::{
     tail::Tail,
     times,
 };
-use crate::run::{Capture, EndedBy, Exit, Failure, FailureKind};
+use crate::run::{EndedBy, Exit, Failure, FailureKind};
 
 /// What one `read` takes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -32,8 +32,7 @@ thread_local! {
 
 /// The end of a run that was stopped before there was a process.
 pub(super) fn unstarted(ended_by: EndedBy, took: Duration) -> Exit {
-    let (stdout, stderr) = (Capture::default(), Capture::default());
-    Exit { status: None, ended_by, swept: 0, stuck: Vec::new(), took, stdout, stderr, abort: None }
+    Exit { took, ..Exit::bare(None, ended_by) }
 }
 
 impl Running {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The direct children of this process, zombies too. Descendants are no concern: when their parents are dead,
 /// they are ours.
-pub(super) fn children() -> Vec<i32> {
+pub fn children() -> Vec<i32> {
     let me = std::process::id();
     match fs::read_to_string(format!("/proc/self/task/{me}/children")) {
         Ok(pids) => pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),

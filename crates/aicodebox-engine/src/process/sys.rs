@@ -101,7 +101,8 @@ pub(super) fn own_signals() -> io::Result<()> {
     Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&blocked()), None)?)
 }
 
-fn blocked() -> SigSet {
+/// All signals but those that report a fault of this program: what may be blocked and waited for.
+pub fn blocked() -> SigSet {
     let mut set = SigSet::all();
     for fault in [
         Signal::SIGSEGV,

@@ -132,3 +132,19 @@ pub struct Exit {
     /// The fault that the reader aborted for, when `ended_by` is [`EndedBy::Abort`].
     pub abort: Option<Failure>,
 }
+
+impl Exit {
+    /// One at once, with nothing printed and nothing left.
+    pub fn bare(status: Option<ExitStatus>, ended_by: EndedBy) -> Self {
+        Self {
+            status,
+            ended_by,
+            swept: 0,
+            stuck: Vec::new(),
+            took: Duration::ZERO,
+            stdout: Capture::default(),
+            stderr: Capture::default(),
+            abort: None,
+        }
+    }
+}

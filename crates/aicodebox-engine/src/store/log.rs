@@ -163,11 +163,6 @@ impl EventLog {
         self.position.send_modify(|_same| {});
     }
 
-    /// Number that the outcome has, once there is one.
-    pub fn outcome_sequence(&self) -> u64 {
-        self.inner().sequence + 1
-    }
-
     /// About how many bytes it has given to be kept.
     pub fn bytes(&self) -> usize {
         self.inner().kept_bytes

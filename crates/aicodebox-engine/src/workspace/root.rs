@@ -2,10 +2,12 @@ use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use cap_std::{ambient_authority, fs::Dir};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use tokio::task::spawn_blocking;
 
 use super::{
     Files,
@@ -107,7 +109,7 @@ impl Workspaces {
 
     /// As [`Workspaces::resolve`], but without ever waiting for the file system: `None` when the kernel cannot answer
     /// from memory (Linux 5.12), or when it is no directory that exists.
-    pub fn resolve_cached(&self, path: &str) -> Option<Workspace> {
+    fn resolve_cached(&self, path: &str) -> Option<Workspace> {
         let clean = relative(path).ok()?;
         if clean.as_os_str().is_empty() {
             return Some(self.root());
@@ -117,6 +119,19 @@ impl Workspaces {
         let dir = openat2(self.files.dir(), &clean, flags, Mode::empty(), resolve).ok()?;
         let path = path_of(dir.as_fd()).ok()?;
         Some(Workspace { root: path == self.path, path, guard: None })
+    }
+
+    /// [`Workspaces::resolve`], off the reactor unless the kernel can answer from memory.
+    ///
+    /// # Errors
+    /// See [`WorkspaceError`].
+    pub async fn find(self: &Arc<Self>, path: String) -> Result<Workspace, WorkspaceError> {
+        if let Some(known) = self.resolve_cached(&path) {
+            return Ok(known);
+        }
+        let (all, named) = (self.clone(), shown(&path));
+        let resolved = spawn_blocking(move || all.resolve(&path)).await;
+        resolved.unwrap_or_else(|error| Err(WorkspaceError::Io { path: named, source: error.into() }))
     }
 
     /// Whether new entries can be made in the root (readiness). Blocks on the file system.

@@ -1,12 +1,12 @@
 use std::time::{Duration, Instant};
 
 use aicodebox_engine::{
-    adapter::{TEXT_LIMIT, builtin},
+    adapter::TEXT_LIMIT,
     process::{Flow, Stream},
 };
 
 use crate::{
-    cases::load,
+    cases::built_in,
     streams::{ended, reader, request},
 };
 
@@ -20,7 +20,7 @@ fn resident() -> usize {
 #[test]
 fn an_answer_without_end_is_kept_at_both_ends() {
     let request = request();
-    let (mut reader, events) = reader(&load(builtin("text").unwrap_or_default()), &request);
+    let (mut reader, events) = reader(&built_in("text"), &request);
     let before = resident();
     reader.feed(Stream::Stdout, "the beginning ".as_bytes());
     let chunk = "é".repeat(32 << 10);
@@ -41,7 +41,7 @@ fn an_answer_without_end_is_kept_at_both_ends() {
 #[test]
 fn a_line_without_end_does_not_fill_the_memory() {
     let request = request();
-    let (mut reader, events) = reader(&load(builtin("codex").unwrap_or_default()), &request);
+    let (mut reader, events) = reader(&built_in("codex"), &request);
     let before = resident();
     reader.feed(Stream::Stdout, b"{\"type\":\"item.completed\",\"x\":\"");
     let chunk = [b'x'; 64 << 10];
@@ -57,7 +57,7 @@ fn a_line_without_end_does_not_fill_the_memory() {
 #[test]
 fn errors_without_end_are_kept_at_both_ends() {
     let request = request();
-    let (mut reader, _) = reader(&load(builtin("text").unwrap_or_default()), &request);
+    let (mut reader, _) = reader(&built_in("text"), &request);
     reader.feed(Stream::Stderr, b"first words\n");
     let before = resident();
     let line = [b"y".repeat(999), b"\n".to_vec()].concat();
@@ -78,7 +78,7 @@ fn errors_without_end_are_kept_at_both_ends() {
 #[test]
 fn twenty_thousand_lines_are_read_in_no_time() {
     let request = request();
-    let (mut reader, events) = reader(&load(builtin("pi").unwrap_or_default()), &request);
+    let (mut reader, events) = reader(&built_in("pi"), &request);
     let line = "{\"type\":\"message_update\",\"assistantMessageEvent\":{\"type\":\"text_delta\",\"delta\":\"word \"}}\n";
     let start = Instant::now();
     for _ in 0..20_000 {

@@ -25,9 +25,13 @@ pub(crate) fn load(text: &str) -> FileAdapter {
     FileAdapter::load(text, "test").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
+pub(crate) fn built_in(name: &str) -> FileAdapter {
+    load(builtin(name).unwrap())
+}
+
 /// The built-in adapters, by name.
 pub(crate) fn builtins() -> HashMap<&'static str, FileAdapter> {
-    NAMES.map(|name| (name, load(builtin(name).unwrap()))).into()
+    NAMES.map(|name| (name, built_in(name))).into()
 }
 
 /// Output of a captured run; a stream that was empty has no file.

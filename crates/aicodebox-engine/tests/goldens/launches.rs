@@ -9,12 +9,15 @@ use std::{
 };
 
 use aicodebox_engine::{
-    adapter::{Adapter, FileAdapter, Host, Plan, PlanError, builtin},
+    adapter::{Adapter, FileAdapter, Host, Plan, PlanError},
     process::Stdin,
     run::{RunRequest, SessionChoice},
 };
 
-use crate::{cases::load, streams::request};
+use crate::{
+    cases::{built_in, load},
+    streams::request,
+};
 
 fn host(path: &Path) -> Host {
     let env = [
@@ -50,10 +53,6 @@ fn plan(adapter: &FileAdapter, request: &RunRequest, host: &Host) -> Result<Plan
         Poll::Ready(plan) => plan,
         Poll::Pending => panic!("a file's plan waits for nothing"),
     }
-}
-
-fn built_in(name: &str) -> FileAdapter {
-    load(builtin(name).unwrap_or_default())
 }
 
 fn file(argv: &str) -> FileAdapter {

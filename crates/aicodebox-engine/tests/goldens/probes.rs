@@ -1,11 +1,11 @@
 use std::{collections::HashMap, ffi::OsString, sync::Arc};
 
 use aicodebox_engine::{
-    adapter::{Adapter, FileAdapter, Host, builtin},
+    adapter::{Adapter, Host},
     process::{Launch, Stdin},
 };
 
-use crate::cases::load;
+use crate::cases::built_in;
 
 /// A machine on which every program is `/bin/sh`.
 fn host() -> Host {
@@ -19,10 +19,6 @@ fn host() -> Host {
         default_model: None,
         flags: Arc::default(),
     }
-}
-
-fn built_in(name: &str) -> FileAdapter {
-    load(builtin(name).unwrap_or_default())
 }
 
 fn args(launch: &Launch) -> Vec<String> {

@@ -1,11 +1,11 @@
 use aicodebox_engine::{
-    adapter::{Adapter, FileAdapter, ReaderContext, Reading, builtin},
+    adapter::{Adapter, FileAdapter, ReaderContext, Reading},
     run::{RunRequest, SessionTotals},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    cases::{capture, load},
+    cases::{built_in, capture, load},
     streams::{Events, ended, request},
 };
 
@@ -26,7 +26,7 @@ fn turn(
 
 #[test]
 fn each_turn_of_a_codex_thread_is_billed_once() {
-    let adapter = load(builtin("codex").expect("codex is built in"));
+    let adapter = built_in("codex");
     let request = request();
     let mut before: Option<SessionTotals> = None;
     for (number, name) in
@@ -47,7 +47,7 @@ fn each_turn_of_a_codex_thread_is_billed_once() {
 
 #[test]
 fn a_thread_whose_counters_are_not_known_is_not_billed_at_all() {
-    let adapter = load(builtin("codex").expect("codex is built in"));
+    let adapter = built_in("codex");
     let stdout = capture(&json!({ "capture": "captures/codex/sess_resume" }), "stdout");
     let higher = SessionTotals {
         native: json!({ "input_tokens": 999 }),
@@ -85,7 +85,7 @@ fn the_providers_own_object_follows_the_scope() {
 
 #[test]
 fn a_document_without_numbers_is_no_usage() {
-    let adapter = load(builtin("gemini").expect("gemini is built in"));
+    let adapter = built_in("gemini");
     let stdout = b"{\"type\":\"result\",\"status\":\"success\",\"stats\":{}}\n";
     let (reading, _) = turn(&adapter, &request(), stdout, false, None);
     assert_eq!((reading.usage, reading.totals), (None, None::<SessionTotals>));

@@ -1,20 +1,17 @@
 //! What a reader tells while the agent works.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aicodebox_engine::{
-    adapter::{Adapter, FileAdapter, OutputReader, ReaderContext, Reading, builtin},
+    adapter::{Adapter, FileAdapter, OutputReader, ReaderContext, Reading},
     process::{Flow, Stream},
     run::{
-        AgentFault, Capture, EndedBy, EventSink, Exit, ExitStatus, FailureKind, Origin, RunEvent, RunRequest,
-        Verdict, Workspace,
+        AgentFault, EndedBy, EventSink, Exit, ExitStatus, FailureKind, Origin, RunEvent, RunRequest, Verdict,
+        Workspace,
     },
 };
 
-use crate::cases::load;
+use crate::cases::{built_in, load};
 
 /// Keeps events, each as one line of text.
 #[derive(Default)]
@@ -72,16 +69,7 @@ pub(crate) fn reader(adapter: &FileAdapter, request: &RunRequest) -> (Box<dyn Ou
 }
 
 pub(crate) fn exit(status: ExitStatus, ended_by: EndedBy) -> Exit {
-    Exit {
-        status: Some(status),
-        ended_by,
-        swept: 0,
-        stuck: Vec::new(),
-        took: Duration::ZERO,
-        stdout: Capture::default(),
-        stderr: Capture::default(),
-        abort: None,
-    }
+    Exit::bare(Some(status), ended_by)
 }
 
 fn finish(reader: Box<dyn OutputReader>, exit: Exit) -> Reading {
@@ -103,10 +91,6 @@ fn kind(reading: &Reading) -> Option<FailureKind> {
         Verdict::Ok => None,
         Verdict::Failed(failure) => Some(failure.kind.clone()),
     }
-}
-
-fn built_in(name: &str) -> FileAdapter {
-    load(builtin(name).unwrap_or_default())
 }
 
 #[test]

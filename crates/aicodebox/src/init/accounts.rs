@@ -69,10 +69,10 @@ impl Accounts {
 
     /// Makes a user a member of the group with this number: of the one that has it, else of `group`, which gets it.
     pub(super) fn join(&mut self, user: &str, gid: u32, group: &str) {
-        let name = self.group_name(gid).unwrap_or_else(|| group.to_owned());
-        if self.group_name(gid).is_none() {
+        let name = self.group_name(gid).unwrap_or_else(|| {
             set(&mut self.group, group, 2, gid);
-        }
+            group.to_owned()
+        });
         let line = self.group.iter_mut().find(|line| line.first() == Some(&name));
         if let Some(members) = line.and_then(|line| line.get_mut(3))
             && !members.split(',').any(|member| member == user)

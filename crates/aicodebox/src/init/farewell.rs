@@ -1,10 +1,8 @@
 //! The end of a box: nothing that ran in it is left.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use aicodebox_engine::process;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, getpid},
@@ -69,9 +67,7 @@ fn wait(signals: &Signals, limit: Duration, enough: impl Fn(Found) -> bool, pres
 
 /// To our direct children, which are all that is left of what they or others started.
 fn signal_children(signal: Signal) {
-    let me = getpid();
-    let children = fs::read_to_string(format!("/proc/self/task/{me}/children")).unwrap_or_default();
-    for pid in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1) {
+    for pid in process::children().into_iter().filter(|pid| *pid > 1) {
         kill(Pid::from_raw(pid), signal).ok();
     }
 }

@@ -4,10 +4,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use aicodebox_engine::process;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
-        signal::{SigSet, SigmaskHow, Signal, sigprocmask},
+        signal::{SigmaskHow, Signal, sigprocmask},
         signalfd::{SfdFlags, SignalFd},
     },
 };
@@ -37,18 +38,7 @@ impl StopSignal {
 impl Signals {
     /// Blocks all signals but those that report a fault of this program. Must come before anything is started.
     pub(super) fn block() -> io::Result<Self> {
-        let mut set = SigSet::all();
-        for fault in [
-            Signal::SIGSEGV,
-            Signal::SIGBUS,
-            Signal::SIGFPE,
-            Signal::SIGILL,
-            Signal::SIGABRT,
-            Signal::SIGTRAP,
-            Signal::SIGSYS,
-        ] {
-            set.remove(fault);
-        }
+        let set = process::blocked();
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&set), None)?;
         Ok(Self(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }

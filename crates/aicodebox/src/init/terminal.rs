@@ -3,8 +3,8 @@
 use std::io;
 
 use nix::{
-    sys::signal::{Signal, kill, raise},
-    unistd::{Pid, getpgrp, getpid, tcsetpgrp},
+    sys::signal::{Signal, raise},
+    unistd::{getpgrp, getpid, tcsetpgrp},
 };
 
 use super::child::Child;
@@ -19,5 +19,5 @@ pub(super) fn stopped(child: &Child) {
         // Continued: the shell has given the terminal to us.
         child.take_terminal();
     }
-    kill(Pid::from_raw(-child.pid()), Signal::SIGCONT).ok();
+    child.signal_group(Signal::SIGCONT);
 }

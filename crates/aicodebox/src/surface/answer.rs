@@ -1,12 +1,15 @@
 use std::sync::LazyLock;
 
 use aicodebox_engine::{
-    run::{Failure, FailureKind, Workspace},
+    run::{Failure, FailureKind, RunOutcome, Workspace},
     workspace::{Files, Workspaces},
 };
 use regex::Regex;
 
-use super::outbox::{Attachment, FILE_LIMIT, RichText, render};
+use super::{
+    complaint::complaint,
+    outbox::{Attachment, FILE_LIMIT, RichText, render},
+};
 
 /// Files that one answer may send.
 const FILES: usize = 10;
@@ -80,8 +83,9 @@ pub(crate) async fn attachment(files: &Files, path: &str) -> Result<Attachment, 
     Ok(Attachment { name, bytes: bytes.into() })
 }
 
-/// A failure as people are told of it in a chat (architecture: the table of failures).
-pub(crate) fn failure_text(failure: &Failure, stderr: &str) -> String {
+/// A failure as people are told of it in a chat (architecture: the table of failures); `outcome` = of the run, if there
+/// was one.
+pub(crate) fn failure_text(failure: &Failure, outcome: Option<&RunOutcome>) -> String {
     let message = &failure.message;
     match &failure.kind {
         FailureKind::Cancelled => "⏹ Cancelled.".to_owned(),
@@ -95,12 +99,10 @@ pub(crate) fn failure_text(failure: &Failure, stderr: &str) -> String {
         | FailureKind::Signal(_)
         | FailureKind::NoFinalEvent
         | FailureKind::Spawn { .. } => {
-            let stderr = stderr.trim();
-            let begin = stderr.len().saturating_sub(STDERR_SHOWN);
-            let begin = (begin..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
-            let tail = &stderr[begin..];
-            let repeated = tail.is_empty() || message.contains(tail);
-            if repeated { format!("⚠ {message}") } else { format!("⚠ {message}\n\n{tail}") }
+            match outcome.and_then(|outcome| complaint(outcome, STDERR_SHOWN, message)) {
+                Some(stderr) => format!("⚠ {message}\n\n{stderr}"),
+                None => format!("⚠ {message}"),
+            }
         }
         FailureKind::Invalid { .. }
         | FailureKind::TooLong { .. }

@@ -52,3 +52,8 @@ pub(crate) async fn discard(headers: &HeaderMap, mut body: Body) {
         tracing::debug!("a client took too long to send what is refused");
     }
 }
+
+/// An empty text is as good as none.
+pub(crate) fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}

@@ -102,23 +102,8 @@ fn provider_failure(message: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::run::{Capture, EndedBy};
-
-    fn exit(status: Option<ExitStatus>, ended_by: EndedBy) -> Exit {
-        Exit {
-            status,
-            ended_by,
-            swept: 0,
-            stuck: Vec::new(),
-            took: Duration::ZERO,
-            stdout: Capture::default(),
-            stderr: Capture::default(),
-            abort: None,
-        }
-    }
+    use crate::run::EndedBy;
 
     fn kind(said: Said, exit: Exit) -> Option<FailureKind> {
         match said.reading(exit).verdict {
@@ -137,11 +122,11 @@ mod tests {
 
     #[test]
     fn the_first_reason_counts() {
-        let ended = |code| exit(Some(ExitStatus::Code(code)), EndedBy::Itself);
+        let ended = |code| Exit::bare(Some(ExitStatus::Code(code)), EndedBy::Itself);
         let cases = [
             (
                 says(Some("401"), Some("x")),
-                exit(Some(ExitStatus::Signal(15)), EndedBy::Deadline),
+                Exit::bare(Some(ExitStatus::Signal(15)), EndedBy::Deadline),
                 Some(FailureKind::Deadline),
             ),
             (
@@ -152,10 +137,10 @@ mod tests {
             (says(None, Some("x")), ended(3), Some(FailureKind::Exit(3))),
             (
                 says(None, None),
-                exit(Some(ExitStatus::Signal(9)), EndedBy::Itself),
+                Exit::bare(Some(ExitStatus::Signal(9)), EndedBy::Itself),
                 Some(FailureKind::Signal(9)),
             ),
-            (says(None, None), exit(None, EndedBy::Lost), Some(FailureKind::Signal(9))),
+            (says(None, None), Exit::bare(None, EndedBy::Lost), Some(FailureKind::Signal(9))),
             (says(None, Some("x")), ended(0), Some(FailureKind::Agent(AgentFault::Internal))),
             (says(None, None), ended(0), None),
         ];

@@ -16,24 +16,30 @@ pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The events as blocks. Each has at most [`FULL`] bytes and one event.
-pub(super) fn encode(events: &[Arc<LoggedEvent>]) -> Result<Vec<Block>, postcard::Error> {
-    let mut blocks: Vec<Block> = Vec::new();
-    for event in events {
-        let event = event.as_ref();
-        match blocks.last_mut() {
-            Some(block) if block.bytes.len() < FULL => {
-                block.last = event.sequence;
-                block.bytes = postcard::to_extend(event, std::mem::take(&mut block.bytes))?;
-            }
-            Some(_) | None => blocks.push(Block {
-                first: event.sequence,
-                last: event.sequence,
-                bytes: postcard::to_extend(event, vec![ENCODING])?,
-            }),
-        }
+/// The events as blocks, one made after the other: there may be megabytes. Each has at most [`FULL`] bytes and one
+/// event.
+pub(super) fn encode(
+    events: &[Arc<LoggedEvent>],
+) -> impl Iterator<Item = Result<Block, postcard::Error>> + use<'_> {
+    let mut rest = events.iter().peekable();
+    std::iter::from_fn(move || {
+        let first = rest.peek()?.sequence;
+        Some(block(first, &mut rest))
+    })
+}
+
+fn block<'a>(
+    first: u64,
+    rest: &mut impl Iterator<Item = &'a Arc<LoggedEvent>>,
+) -> Result<Block, postcard::Error> {
+    let mut block = Block { first, last: first, bytes: vec![ENCODING] };
+    while block.bytes.len() < FULL
+        && let Some(event) = rest.next()
+    {
+        block.last = event.sequence;
+        block.bytes = postcard::to_extend(event.as_ref(), block.bytes)?;
     }
-    Ok(blocks)
+    Ok(block)
 }
 
 /// The events of a block.
@@ -105,7 +111,7 @@ mod tests {
     #[test]
     fn every_event_comes_back_as_it_was() {
         let events = logged(all());
-        let blocks = encode(&events).unwrap();
+        let blocks: Vec<_> = encode(&events).map(Result::unwrap).collect();
         assert_eq!((blocks.len(), blocks[0].first, blocks[0].last), (1, 1, 10));
         assert_eq!(decode(&blocks[0].bytes).unwrap(), events);
     }
@@ -117,13 +123,14 @@ mod tests {
             RunEvent::Delta("x".repeat(FULL)),
             RunEvent::Delta("b".into()),
         ]);
-        let spans: Vec<_> = encode(&events).unwrap().iter().map(|block| (block.first, block.last)).collect();
+        let spans: Vec<_> =
+            encode(&events).map(Result::unwrap).map(|block| (block.first, block.last)).collect();
         assert_eq!(spans, [(1, 2), (3, 3)]);
     }
 
     #[test]
     fn damage_is_said() {
-        let mut bytes = encode(&logged(all())).unwrap().remove(0).bytes;
+        let mut bytes = encode(&logged(all())).next().unwrap().unwrap().bytes;
         bytes.truncate(bytes.len() - 3);
         assert!(decode(&bytes).unwrap_err().contains("damaged"));
         assert!(decode(&[9]).unwrap_err().contains("encoding 9"));

@@ -105,9 +105,9 @@ pub(super) fn events(
 ) -> rusqlite::Result<()> {
     let events = run.log.unwritten();
     let Some(last) = events.last() else { return Ok(()) };
-    let blocks = block::encode(&events).map_err(|error| damaged(error.to_string()))?;
     let mut insert = connection.prepare_cached("INSERT INTO event_block VALUES (?1, ?2, ?3, ?4)")?;
-    for block in blocks {
+    for block in block::encode(&events) {
+        let block = block.map_err(|error| damaged(error.to_string()))?;
         insert.execute(params![run.number, to_integer(block.first), to_integer(block.last), block.bytes])?;
     }
     written.push((run.log.clone(), last.sequence));

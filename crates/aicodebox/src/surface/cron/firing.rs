@@ -24,7 +24,7 @@ use crate::surface::{
 /// What every firing needs.
 pub(super) struct Means {
     pub(super) engine: Engine,
-    pub(super) workspaces: Workspaces,
+    pub(super) workspaces: Arc<Workspaces>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) history: History,
     pub(super) clock: Arc<dyn Clock>,
@@ -91,7 +91,7 @@ impl Firing {
             Ok(handle) => self.follow(handle, next).await,
             Err(failure) => {
                 self.record("failed", "", ("", ""), json!({ "error": failure.message })).await;
-                let text = failure_text(&failure, "");
+                let text = failure_text(&failure, None);
                 self.tell(RichText::plain(&text), None, false).await;
                 Fired::Ran
             }
@@ -121,18 +121,15 @@ impl Firing {
 
     async fn follow(&self, mut handle: RunHandle, next: CancellationToken) -> Fired {
         let mut given_up = false;
-        let outcome = loop {
-            tokio::select! {
-                outcome = handle.outcome() => break outcome,
-                () = next.cancelled(), if !given_up => {
-                    given_up = self.means.engine.queued(handle.id);
-                    if given_up {
-                        handle.cancel();
-                    } else {
-                        // It runs: the next time counts as skipped, and this run goes on.
-                        break handle.outcome().await;
-                    }
+        let outcome = tokio::select! {
+            outcome = handle.outcome() => outcome,
+            () = next.cancelled() => {
+                // One that runs goes on: the next time counts as skipped.
+                given_up = self.means.engine.queued(handle.id);
+                if given_up {
+                    handle.cancel();
                 }
+                handle.outcome().await
             }
         };
         let Some(outcome) = outcome else {
@@ -165,7 +162,7 @@ impl Firing {
         };
         let (stdout, stderr) = (stream(|exit| exit.stdout.to_text()), stream(|exit| exit.stderr.to_text()));
         self.record(outcome.status().name(), &outcome.text, (&stdout, &stderr), more).await;
-        let text = failure.map(|failure| failure_text(failure, &stderr));
+        let text = failure.map(|failure| failure_text(failure, Some(outcome)));
         match text {
             None => {
                 let root = self.workspace.as_ref().ok().cloned();

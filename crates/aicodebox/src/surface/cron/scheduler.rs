@@ -40,7 +40,7 @@ type Ended = (String, Fired);
 /// What a scheduler is built from.
 pub(crate) struct CronSetup {
     pub(crate) engine: Engine,
-    pub(crate) workspaces: Workspaces,
+    pub(crate) workspaces: Arc<Workspaces>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) file: PathBuf,
     pub(crate) history: PathBuf,

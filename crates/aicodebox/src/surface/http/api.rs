@@ -113,16 +113,8 @@ impl Api {
     /// # Errors
     /// 400 when it is none.
     pub(crate) async fn workspace(&self, path: String) -> Result<Workspace, Problem> {
-        if let Some(known) = self.0.workspaces.resolve_cached(&path) {
-            return Ok(known);
-        }
-        self.blocking(move |inner| {
-            inner
-                .workspaces
-                .resolve(&path)
-                .map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))
-        })
-        .await
+        let found = self.0.workspaces.find(path).await;
+        found.map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))
     }
 
     /// A new workspace that goes with its run.

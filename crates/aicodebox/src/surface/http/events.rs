@@ -67,7 +67,6 @@ pub(crate) async fn follow(
     let UrlPath(id) = id.map_err(|_| Problem::no_such_run())?;
     let Query(query) = query.map_err(|error| Problem::unprocessable("after", error))?;
     let after = last_event(&headers)?.or(query.after).unwrap_or_default();
-    // Before the record is read: a run that ends in between is then read to its end from the store.
     let record = api.record(&id).await?.ok_or_else(Problem::no_such_run)?;
     if record.outcome_sequence > 0 && after >= record.outcome_sequence {
         return Ok(StatusCode::NO_CONTENT.into_response());

@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 use utoipa::ToSchema;
 
 use super::{Api, Problem};
-use crate::surface::run_answer::Shape;
+use crate::surface::{body::given, run_answer::Shape};
 
 /// Longest limit that a caller may set.
 const MAX_LIMIT: Duration = Duration::from_secs(30 * 86_400);
@@ -189,11 +189,6 @@ impl RunBody {
             },
         })
     }
-}
-
-/// An empty text is as good as none.
-fn given(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
 }
 
 fn limit(field: &str, seconds: Option<&Number>) -> Result<Option<Duration>, Problem> {

@@ -4,7 +4,7 @@
 //! and until then rmcp sends not even a header. Proxies and clients cut such a connection after a minute or two. So
 //! after a while the answer is begun as a stream, which is kept alive until there is something to put into it.
 
-use std::{convert::Infallible, future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use axum::{
     body::Body,
@@ -12,16 +12,16 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::time::{sleep, timeout};
 
+use crate::surface::sse;
+
 /// How long an answer may take before it is begun; errors with an HTTP status of their own come sooner.
 const BEGIN: Duration = Duration::from_secs(10);
-/// How often it is kept alive.
-const EVERY: Duration = Duration::from_secs(15);
-
-const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+/// What keeps it alive.
+const KEEP_ALIVE: Bytes = Bytes::from_static(sse::KEEP_ALIVE_LINE);
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
@@ -40,24 +40,10 @@ enum Stage {
 }
 
 fn begun(answering: Answering) -> Response {
-    let parts = stream::unfold(
-        (KEEP_ALIVE, Some(Stage::Waiting(answering))),
-        |(next, stage): (Bytes, Option<Stage>)| async move {
-            if !next.is_empty() {
-                return Some((Ok::<_, Infallible>(next), (Bytes::new(), stage)));
-            }
-            let (part, stage) = part(stage?).await?;
-            Some((Ok(part), (Bytes::new(), stage)))
-        },
-    );
-    let mut response = Response::new(Body::from_stream(parts));
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    let rest = stream::unfold(Some(Stage::Waiting(answering)), |stage| async move { part(stage?).await });
+    let mut response = sse::response(stream::iter([KEEP_ALIVE]).chain(rest));
+    // As rmcp declares its own.
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
 }
 
@@ -65,7 +51,7 @@ fn begun(answering: Answering) -> Response {
 async fn part(stage: Stage) -> Option<(Bytes, Option<Stage>)> {
     match stage {
         Stage::Waiting(mut answering) => {
-            let Ok(response) = timeout(EVERY, &mut answering).await else {
+            let Ok(response) = timeout(sse::KEEP_ALIVE, &mut answering).await else {
                 return Some((KEEP_ALIVE, Some(Stage::Waiting(answering))));
             };
             let streams = response

@@ -6,7 +6,6 @@ use aicodebox_engine::{
     store::RunRecord,
 };
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::{
     arguments::{RunArguments, RunName},
@@ -15,6 +14,8 @@ use super::{
     reply::{Refusal, Reply},
 };
 use crate::surface::{
+    body::given,
+    complaint::complaint,
     records::Records,
     run_answer::{RunAnswer, Shape},
 };
@@ -103,8 +104,7 @@ impl Handler {
     }
 
     async fn workspace(&self, path: Option<String>) -> Result<Workspace, Refusal> {
-        let workspaces = self.workspaces.clone();
-        Ok(spawn_blocking(move || workspaces.resolve(&path.unwrap_or_default())).await??)
+        Ok(self.workspaces.find(path.unwrap_or_default()).await?)
     }
 
     async fn record(&self, name: &RunName) -> Result<RunRecord, Refusal> {
@@ -145,22 +145,15 @@ fn account(outcome: &RunOutcome) -> String {
         0 => message.to_owned(),
         code => format!("exit code {code}: {message}"),
     };
-    let stderr = outcome.exit.as_ref().map(|exit| exit.stderr.tail_text(STDERR)).unwrap_or_default();
-    let stderr = stderr.trim();
-    if !stderr.is_empty() && !account.contains(stderr) {
+    if let Some(stderr) = complaint(outcome, STDERR, &account) {
         account.push_str("\n\nStandard error of the agent:\n");
-        account.push_str(stderr);
+        account.push_str(&stderr);
     }
     if !outcome.text.is_empty() {
         account.push_str("\n\nIts answer so far:\n");
         account.push_str(&outcome.text);
     }
     account
-}
-
-/// An empty text is as good as none.
-fn given(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
 }
 
 /// The schema itself, also where a model sent its text.

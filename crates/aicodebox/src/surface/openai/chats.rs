@@ -95,7 +95,7 @@ impl Chats {
     /// 400 for what cannot be done, and what keeps the engine from accepting the run.
     pub(super) async fn begin(
         &self,
-        request: &ChatRequest,
+        request: &Arc<ChatRequest>,
         mut headers: Headers,
         prefix: &str,
     ) -> Result<Begun, ApiError> {
@@ -143,7 +143,7 @@ impl Chats {
     /// reactor.
     async fn plan(
         &self,
-        request: &ChatRequest,
+        request: &Arc<ChatRequest>,
         headers: Headers,
         model: Option<String>,
         workspace: Workspace,
@@ -153,7 +153,7 @@ impl Chats {
         if !request.tools.callable() && request.is_short() {
             return translate::translate(request, headers, engine.adapter(), model, workspace, &images);
         }
-        let request = request.clone();
+        let request = Arc::clone(request);
         off_the_reactor(move || {
             translate::translate(&request, headers, engine.adapter(), model, workspace, &images)
         })

@@ -12,7 +12,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::surface::http::Problem;
+use crate::surface::{complaint::complaint, http::Problem};
 
 /// How much of an agent's stderr an error quotes.
 const STDERR_QUOTE: usize = 4 << 10;
@@ -128,12 +128,9 @@ impl ApiError {
         {
             error.message =
                 format!("the agent failed (exit code {}): {}", outcome.exit_code, failure.message);
-            let stderr = outcome.exit.as_ref().map(|exit| exit.stderr.tail_text(STDERR_QUOTE));
-            if let Some(stderr) = stderr.as_deref().map(str::trim).filter(|text| !text.is_empty())
-                && !failure.message.contains(stderr)
-            {
+            if let Some(stderr) = complaint(outcome, STDERR_QUOTE, &failure.message) {
                 error.message.push_str("\nIts stderr ends with:\n");
-                error.message.push_str(stderr);
+                error.message.push_str(&stderr);
             }
         }
         if let FailureKind::Agent(fault) = failure.kind

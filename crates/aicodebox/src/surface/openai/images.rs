@@ -57,13 +57,18 @@ pub(crate) async fn save(
         let bytes = load(url, fetcher).await?;
         let extension = kind(&bytes)
             .ok_or_else(|| bad(format_args!("what is at {} is no PNG, JPEG, GIF or WebP", shown(url))))?;
-        let hash = Sha256::digest(&bytes);
-        let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let hex = name_of(bytes.clone()).await?;
         let relative = format!("{DIRECTORY}/{hex}.{extension}");
         write(workspace, root, &relative, &bytes).await?;
         saved.push(SavedImage { path: workspace.path.join(&relative), relative });
     }
     Ok(saved)
+}
+
+/// The content's own name. An image may have 20 MiB: that is no work for the reactor.
+async fn name_of(bytes: Bytes) -> Result<String, ApiError> {
+    let hash = spawn_blocking(move || Sha256::digest(&bytes)).await.map_err(bad)?;
+    Ok(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }
 
 async fn load(url: &str, fetcher: &Fetcher) -> Result<Bytes, ApiError> {

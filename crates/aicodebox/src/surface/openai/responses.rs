@@ -1,6 +1,8 @@
 //! The newer of OpenAI's two APIs, for clients that ask it by default: one question, one whole answer. What needs state
 //! on the server, and streams, are refused with a word of where to have them.
 
+use std::sync::Arc;
+
 use aicodebox_engine::run::RunId;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -14,7 +16,7 @@ use super::{
 /// The body of `POST /responses`, as the chat that it means.
 #[derive(Debug)]
 pub(crate) struct ResponsesRequest {
-    pub(crate) chat: ChatRequest,
+    pub(crate) chat: Arc<ChatRequest>,
     /// What the answer repeats.
     instructions: Value,
     tools: Value,
@@ -75,7 +77,7 @@ impl ResponsesRequest {
         body.insert("messages".into(), messages.into());
         // Nothing is kept beyond the run either way.
         body.remove("store");
-        let chat = ChatRequest::from_object(body, header_schema)?;
+        let chat = Arc::new(ChatRequest::from_object(body, header_schema)?);
         Ok(Self { chat, instructions, tools, tool_choice, text, metadata })
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::{
     Json, Router,
     extract::{Path, Request, State, rejection::PathRejection},
@@ -86,7 +88,7 @@ async fn complete(State(chats): State<Chats>, request: Request) -> Result<Respon
     let mut headers = Headers::read(&parts.headers)?;
     let schema = headers.json_schema.take();
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
-    let request = Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?;
+    let request = Arc::new(Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?);
     let mut begun = chats.begin(&request, headers, "chatcmpl-").await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = match request.stream {

@@ -205,22 +205,12 @@ impl Client {
     ///
     /// # Errors
     /// Also when it says that already ([`TelegramError::not_modified`]).
-    pub(crate) async fn edit(
-        &self,
-        chat: i64,
-        message: i32,
-        chunk: &Chunk,
-        buttons: Option<InlineKeyboardMarkup>,
-    ) -> Result<(), TelegramError> {
-        let mut call = self
-            .0
+    pub(crate) async fn edit(&self, chat: i64, message: i32, chunk: &Chunk) -> Result<(), TelegramError> {
+        self.0
             .edit_message_text(ChatId(chat), MessageId(message), &chunk.text)
             .entities(chunk.entities.clone())
-            .link_preview_options(no_preview());
-        if let Some(buttons) = buttons {
-            call = call.reply_markup(buttons);
-        }
-        call.await?;
+            .link_preview_options(no_preview())
+            .await?;
         Ok(())
     }
 

@@ -1,3 +1,5 @@
+use std::mem::discriminant;
+
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use unicode_segmentation::UnicodeSegmentation;
 use url::Url;
@@ -234,11 +236,13 @@ impl Renderer {
         if self.table.is_none() {
             self.lead();
         }
-        let again = self
-            .open
-            .iter()
-            .flat_map(|open| &open.style)
-            .any(|open| kind(open) == style.as_ref().map_or(99, kind));
+        // Two styles of one kind are never nested.
+        let again = style.as_ref().is_some_and(|style| {
+            self.open
+                .iter()
+                .flat_map(|open| &open.style)
+                .any(|open| discriminant(open) == discriminant(style))
+        });
         self.open.push(Open { begin: self.out.len(), style: style.filter(|_| !again) });
     }
 
@@ -256,19 +260,6 @@ impl Renderer {
         self.out.truncate(end);
         let spans = apart(self.spans, end);
         RichText { text: self.out, spans }
-    }
-}
-
-/// Two styles of one kind are never nested.
-fn kind(style: &Style) -> u8 {
-    match style {
-        Style::Bold => 0,
-        Style::Italic => 1,
-        Style::Strikethrough => 2,
-        Style::Code => 3,
-        Style::Pre { .. } => 4,
-        Style::Link(_) => 5,
-        Style::Quote => 6,
     }
 }
 

@@ -105,7 +105,7 @@ impl Outbox {
         if !self.0.pace.spare(chat) {
             return;
         }
-        match self.0.client.edit(chat, message, chunk, None).await {
+        match self.0.client.edit(chat, message, chunk).await {
             Ok(()) => {}
             Err(TelegramError::Wait(wait)) => self.0.pace.hold(chat, wait),
             Err(error) if error.not_modified() => {}

@@ -365,7 +365,7 @@ impl Bot {
             let pressed = client.pressed(&query.id, &text).await;
             let chunks = RichText::plain(&text).chunks(crate::surface::outbox::MESSAGE_LIMIT);
             let edited = match chunks.first() {
-                Some(chunk) => client.edit(chat, id, chunk, None).await,
+                Some(chunk) => client.edit(chat, id, chunk).await,
                 None => Ok(()),
             };
             for error in

@@ -7,7 +7,6 @@ use aicodebox_engine::{
 };
 use tokio::{
     sync::Notify,
-    task::spawn_blocking,
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -57,7 +56,7 @@ impl Bot {
         match self.engine().start(request, WhenBusy::Wait).await {
             Ok(handle) => self.follow(turn, handle, workspace, stop).await,
             Err(failure) if failure.kind == FailureKind::Shutdown => false,
-            Err(failure) => self.answer(turn, RichText::plain(&self.explained(&failure, ""))).await,
+            Err(failure) => self.answer(turn, RichText::plain(&self.explained(&failure, None))).await,
         }
     }
 
@@ -115,8 +114,7 @@ impl Bot {
             None if answer.is_empty() => RichText::plain("(no text)"),
             None => answer.text,
             Some(failure) => {
-                let stderr = outcome.exit.as_ref().map(|exit| exit.stderr.to_text()).unwrap_or_default();
-                let told = RichText::plain(&self.explained(failure, &stderr));
+                let told = RichText::plain(&self.explained(failure, Some(outcome)));
                 if answer.text.is_blank() {
                     told
                 } else {
@@ -200,8 +198,8 @@ impl Bot {
         true
     }
 
-    fn explained(&self, failure: &Failure, stderr: &str) -> String {
-        let text = failure_text(failure, stderr);
+    fn explained(&self, failure: &Failure, outcome: Option<&RunOutcome>) -> String {
+        let text = failure_text(failure, outcome);
         let hint = if let FailureKind::Agent(fault) = failure.kind {
             self.engine().adapter().hint(fault)
         } else {
@@ -212,9 +210,7 @@ impl Bot {
 
     /// The chat's own directory, made where it is missing.
     pub(super) async fn workspace(&self, settings: &ChatSettings) -> Result<Workspace, String> {
-        let (workspaces, path) = (self.workspaces(), settings.workspace.clone());
-        let resolved = spawn_blocking(move || workspaces.resolve(&path)).await;
-        resolved.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        self.workspaces().find(settings.workspace.clone()).await.map_err(|error| error.to_string())
     }
 }
 

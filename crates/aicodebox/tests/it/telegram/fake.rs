@@ -290,19 +290,12 @@ impl FakeTelegram {
         self.shared.1.notify_all();
         loop {
             if state.polls != own {
-                let reset = state
-                    .faults
-                    .iter()
-                    .position(|(of, fault)| of == "getupdates" && matches!(fault, Fault::Reset));
                 if let Some((_, Fault::Answer(status, text, parameters))) =
                     state.faults.iter().find(|(of, _)| of == "getupdates").cloned()
                 {
                     return Err((status, text.to_owned(), parameters));
                 }
-                let (status, text) = match (state.revoked, reset) {
-                    (true, _) => (401, "Unauthorized"),
-                    (false, _) => (409, conflict),
-                };
+                let (status, text) = if state.revoked { (401, "Unauthorized") } else { (409, conflict) };
                 return Err((status, text.to_owned(), Value::Null));
             }
             let left = end.saturating_duration_since(Instant::now());
