@@ -189,7 +189,8 @@ impl Root {
         let holds = match condition {
             Condition::Always => true,
             Condition::Exists => now().is_some(),
-            Condition::Missing => now().is_none(),
+            // A link is something too, wherever it leads: fuzzing replaced one to a directory.
+            Condition::Missing => self.dir.symlink_metadata(path).is_err(),
             Condition::Tagged(tags) => now().is_some_and(|found| tags.contains(&tag(&found))),
         };
         if holds { Ok(()) } else { Err(FileError::Condition(named.to_owned())) }
@@ -289,6 +290,19 @@ mod tests {
         assert!(matches!(place.files.find("/etc/hostname").await, Err(FileError::Absolute(_))));
         let outside: Vec<_> = fs::read_dir(place.folder.path().join("root-evil")).unwrap().collect();
         assert_eq!(outside.len(), 1, "{outside:?}");
+    }
+
+    #[tokio::test]
+    async fn a_link_is_in_the_way_of_what_must_be_new() {
+        let place = place();
+        symlink(".", place.path("here")).unwrap();
+        for link in ["here", "here/here", "sibling", "leaf", "dangling"] {
+            let put = place.put(link, "x", Condition::Missing).await;
+            assert!(matches!(put, Err(FileError::Condition(_))), "{link}: {put:?}");
+            assert!(place.path(link).is_symlink(), "{link}");
+        }
+        place.put("here/new", "x", Condition::Missing).await.unwrap();
+        assert_eq!(place.read("new").await.unwrap(), "x");
     }
 
     #[tokio::test]
