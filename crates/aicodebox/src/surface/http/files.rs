@@ -72,14 +72,14 @@ async fn show(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Pr
 
 /// Write a file
 ///
-/// The body becomes the file; missing directories are made. `If-Match` and `If-None-Match: *` are honoured.
+/// The body becomes the file, none an empty one; missing directories are made. `If-Match` and `If-None-Match: *` are honoured.
 #[utoipa::path(
     put,
     path = "/files/{path}",
     operation_id = "putFile",
     tag = "files",
     params(("path" = String, Path, description = "Below the root; may hold slashes")),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream"),
     responses(
         (status = 200, description = "It is written", body = DoneAnswer),
         (status = 400, description = "The path leads out of the root, or is no file's"),

@@ -176,7 +176,9 @@ pub(crate) struct Cancelled {
 #[into_params(parameter_in = Query)]
 pub(crate) struct CancelQuery {
     /// Forget the run afterwards: its record, its events, its key.
-    #[param(value_type = Option<bool>)]
+    #[param(
+        pattern = "^(1|[Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|0|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])$"
+    )]
     purge: Option<String>,
 }
 
@@ -192,7 +194,7 @@ pub(crate) struct CancelQuery {
     responses(
         (status = 200, description = "How it ended", body = Cancelled),
         (status = 404, description = "No such run"),
-        (status = 422, description = "`purge` is neither true nor false"),
+        (status = 422, description = "`purge` is none of 1, true, yes, on, 0, false, no, off"),
         (status = 503, description = "The store cannot be used"),
     ),
 )]

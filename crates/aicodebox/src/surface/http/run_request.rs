@@ -3,7 +3,13 @@ use std::time::Duration;
 use aicodebox_engine::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy};
 use serde::Deserialize;
 use serde_json::{Number, Value};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{
+        Object, Schema,
+        schema::{SchemaType, Type},
+    },
+};
 
 use super::{Api, Problem};
 use crate::surface::{body::given, run_answer::Shape};
@@ -16,11 +22,14 @@ const MAX_LIMIT: Duration = Duration::from_secs(30 * 86_400);
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunBody {
-    /// The task; not empty.
-    #[schema(required, nullable = false, value_type = String, pattern = r"\S")]
+    /// The task; more than white space.
+    #[schema(
+        required, nullable = false, value_type = String,
+        pattern = r"[^\t-\r \u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]",
+    )]
     prompt: Option<String>,
     /// Where to work: a path below the workspace root, which is made if it is missing. Without one, the root.
-    #[schema(pattern = r"^(?!/)(?!([\s\S]*/)?\.\.(/|$))[^\x00]*$")]
+    #[schema(pattern = r"^(?!/)(?!([\s\S]*/)?\.\.(/|(?![\s\S])))[^\x00]*$")]
     workspace: Option<String>,
     /// Which model.
     model: Option<String>,
@@ -30,9 +39,9 @@ pub(crate) struct RunBody {
     /// Is added to it.
     #[serde(alias = "append_system_prompt")]
     append_system_prompt: Option<String>,
-    /// JSON Schema that the answer has to meet; the agent is asked again at most three times.
+    /// JSON Schema that the answer has to meet, an object or a boolean; the agent is asked again at most three times.
     #[serde(alias = "json_schema")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = json_schema)]
     json_schema: Option<Value>,
     /// `json-verbose` adds session, usage and tokens to the answer.
     #[serde(alias = "output_format")]
@@ -189,6 +198,12 @@ impl RunBody {
             },
         })
     }
+}
+
+/// A boolean is a JSON Schema too: `true` takes any JSON, and `false` none.
+fn json_schema() -> Schema {
+    let types = [Type::Object, Type::Boolean, Type::Null];
+    Object::builder().schema_type(SchemaType::from_iter(types)).into()
 }
 
 fn limit(field: &str, seconds: Option<&Number>) -> Result<Option<Duration>, Problem> {

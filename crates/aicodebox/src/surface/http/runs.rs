@@ -21,6 +21,8 @@ use crate::surface::run_record::{RunRecordAnswer, RunSummaryAnswer};
 /// Runs on a page when nobody says how many, and at most.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 500;
+/// A cursor has no more.
+const CURSOR_DIGITS: usize = 18;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -89,7 +91,8 @@ impl ListQuery {
             return Err(Problem::unprocessable("limit", format_args!("must be between 1 and {MAX_PAGE}")));
         }
         let cursor = self.cursor.map(|cursor| {
-            let number = cursor.parse::<i64>().ok().filter(|number| *number >= 0);
+            let is_ours = cursor.bytes().all(|byte| byte.is_ascii_digit()) && cursor.len() <= CURSOR_DIGITS;
+            let number = cursor.parse::<i64>().ok().filter(|_| is_ours);
             number.ok_or_else(|| Problem::unprocessable("cursor", "is none of ours"))
         });
         Ok(RunFilter {

@@ -50,6 +50,9 @@ impl ResponsesRequest {
         }
         match body.remove("input") {
             Some(text @ Value::String(_)) => messages.push(json!({"role": "user", "content": text})),
+            Some(Value::Array(items)) if items.is_empty() => {
+                return Err(ApiError::invalid("input", "must not be empty"));
+            }
             Some(Value::Array(items)) => {
                 for (index, item) in items.into_iter().enumerate() {
                     messages.extend(message(&format!("input[{index}]"), item)?);
@@ -229,5 +232,6 @@ mod tests {
         assert!(read(json!({"model": "m", "input": "x", "previous_response_id": "resp_1"})).is_err());
         assert!(read(json!({"model": "m", "input": [{"type": "computer_call"}]})).is_err());
         assert!(read(json!({"model": "m"})).is_err());
+        assert!(read(json!({"model": "m", "input": [], "instructions": "Be brief."})).is_err());
     }
 }
