@@ -139,3 +139,77 @@ fn c7_a_job_killed_with_the_server_reads_interrupted_and_runs_again() {
     });
     drop(second);
 }
+
+#[test]
+fn c7_a_time_that_the_server_did_not_come_to_start_is_not_lost() {
+    let jobs = "missed: run_once\njobs:\n  - name: stored\n    schedule: '0 0 1 1 *'\n    instruction: echo ran\n  - name: made\n    schedule: '0 0 1 1 *'\n    instruction: echo ran\n  - name: empty\n    schedule: '0 0 1 1 *'\n    instruction: echo ran\n";
+    let (folder, server) = with_jobs(jobs);
+    let state = tempfile::tempdir().unwrap();
+    let history = folder.path().join("cron");
+    let with_state = |server: Server| server.env("AICODEBOX_STATE_DIR", state.path().to_str().unwrap());
+    let mut first = with_state(server).start();
+    assert_eq!(job(&first, "stored")["missed"], 0);
+    first.signal(Signal::SIGKILL);
+    first.ended();
+
+    // What a server leaves that dies after the time was stored, before that, and before there is a `meta.json`.
+    let directory = |job: &str| history.join(format!("history/root/20260101-000000-{job}"));
+    for name in ["stored", "made", "empty"] {
+        fs::create_dir_all(directory(name)).unwrap();
+        if name != "empty" {
+            let meta = json!({ "job": name, "status": "running" });
+            fs::write(directory(name).join("meta.json"), meta.to_string()).unwrap();
+        }
+    }
+    let database = rusqlite::Connection::open(state.path().join("private/runs.db")).unwrap();
+    let stored = "UPDATE cron_job SET state = json_set(state, '$.running', ?1) WHERE name = 'stored'";
+    database.execute(stored, [directory("stored").to_str()]).unwrap();
+    let long_ago = "UPDATE cron_job SET state = json_set(state, '$.decided', 0) WHERE name != 'stored'";
+    assert_eq!(database.execute(long_ago, []).unwrap(), 2);
+    drop(database);
+
+    let (_again, server) = with_jobs(jobs);
+    let server = server.env("AICODEBOX_CRON_MODE_HISTORY_DIR", history.to_str().unwrap());
+    let _second = with_state(server).start();
+    let statuses = |job: &str| -> Vec<_> {
+        let of_job = runs(&folder).into_iter().filter(|(_, meta)| meta["job"] == job);
+        of_job.map(|(_, meta)| meta["status"].as_str().unwrap().to_owned()).collect()
+    };
+    eventually("what was not stored is decided again, and runs", || {
+        ["made", "empty"].iter().all(|job| statuses(job) == ["interrupted", "completed"]).then_some(())
+    });
+    assert_eq!(statuses("stored"), ["interrupted"]);
+}
+
+#[test]
+fn the_jobs_follow_their_file_and_stay_when_it_is_wrong() {
+    let jobs = |minute: &str| {
+        format!(
+            "jobs:\n  - name: a\n    schedule: '{minute} 0 1 1 *'\n    timezone: UTC\n    instruction: x\n"
+        )
+    };
+    let (folder, server) = with_jobs(&jobs("1"));
+    let file = folder.path().join("jobs.yml");
+    let server = server.start();
+    let next = |name: &str| job(&server, name)["next"].as_str().unwrap_or_default().to_owned();
+    assert!(next("a").contains("T00:01:00"), "{}", next("a"));
+
+    fs::write(&file, jobs("2") + "  - name: b\n    schedule: '@yearly'\n    instruction: x\n").unwrap();
+    eventually("another time and another job", || {
+        (next("a").contains("T00:02:00") && !next("b").is_empty()).then_some(())
+    });
+
+    fs::write(&file, jobs("61")).unwrap();
+    let told =
+        eventually("the file is wrong", || server.get("/cron").json()["error"].as_str().map(str::to_owned));
+    assert!(told.contains("job a: schedule: minute"), "{told}");
+    assert!(next("a").contains("T00:02:00") && !next("b").is_empty(), "the old jobs stay");
+
+    // As editors and mounts do: another file in its place.
+    fs::write(folder.path().join("new.yml"), jobs("3")).unwrap();
+    fs::rename(folder.path().join("new.yml"), &file).unwrap();
+    eventually("it is right again, and b is gone", || {
+        (next("a").contains("T00:03:00") && job(&server, "b").is_null()).then_some(())
+    });
+    assert_eq!(server.get("/cron").json()["error"], Value::Null);
+}

@@ -1,7 +1,8 @@
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,12 +15,16 @@ use crate::surface::outbox::Delivery;
 
 /// Messages about jobs that are remembered, so that people can answer to them.
 const MESSAGES: usize = 200;
+/// So many bytes at the end of a job's file are looked at for its last line: the file itself grows for ever.
+const LAST_LINE: u64 = 64 << 10;
 
 /// Everything that the scheduler leaves on the disk for people and agents: a directory for each run, a line for each in
 /// the job's own file, and which messages told of it. All methods block.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     root: PathBuf,
+    /// Held while the messages are read, added to and written: several jobs may end at the same time.
+    telling: Arc<Mutex<()>>,
 }
 
 /// A message in Telegram that tells of a run.
@@ -53,7 +58,7 @@ pub(super) struct Ended<'a> {
 
 impl History {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, telling: Arc::default() }
     }
 
     /// Makes the directory of a run that begins at `now`.
@@ -97,20 +102,27 @@ impl History {
         self.prune(job, ended.at)
     }
 
-    /// Marks a run that the process did not outlive.
+    /// Marks a run that the process did not outlive; `false` = it had come to its end.
     ///
     /// # Errors
     /// When that cannot be written.
-    pub(super) fn interrupted(&self, job: &str, directory: &Path, now: Timestamp) -> io::Result<()> {
+    pub(super) fn interrupted(&self, job: &str, directory: &Path, now: Timestamp) -> io::Result<bool> {
         let path = directory.join("meta.json");
-        let mut meta: Value =
-            serde_json::from_slice(&fs::read(&path)?).unwrap_or_else(|_| json!({ "job": job }));
+        // Where there is none that can be read, it was not even begun.
+        let written = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let mut meta: Value = written.unwrap_or_else(|| json!({ "job": job, "status": "running" }));
         if meta["status"] != "running" {
-            return Ok(());
+            return Ok(false);
         }
         merge(&mut meta, &json!({ "status": "interrupted", "endedAt": now.to_string() }));
         write_json(&path, &meta)?;
-        self.line(job, directory, meta)
+        self.line(job, directory, meta)?;
+        Ok(true)
+    }
+
+    /// The directory of a job's newest run.
+    pub(super) fn newest(&self, job: &Job) -> Option<PathBuf> {
+        self.runs_of(job).ok()?.pop()
     }
 
     /// Writes down who was told.
@@ -119,6 +131,7 @@ impl History {
     /// When that cannot be written.
     pub(super) fn told(&self, directory: &Path, job: &str, delivery: &Delivery) -> io::Result<()> {
         write_json(&directory.join("telegram.json"), &serde_json::to_value(delivery)?)?;
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.messages();
         all.extend(delivery.messages.iter().map(|message_id| CronMessage {
             chat_id: delivery.chat,
@@ -140,10 +153,14 @@ impl History {
         file.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    /// The last line of a job's file.
+    /// The last line of a job's file; `None` also when it has more than 64 KiB.
     pub(super) fn last(&self, job: &str) -> Option<Value> {
-        let text = fs::read_to_string(self.root.join(format!("{job}.jsonl"))).ok()?;
-        serde_json::from_str(text.lines().next_back()?).ok()
+        let mut file = File::open(self.root.join(format!("{job}.jsonl"))).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINE))).ok()?;
+        let mut end = Vec::new();
+        file.take(LAST_LINE).read_to_end(&mut end).ok()?;
+        serde_json::from_slice(end.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?).ok()
     }
 
     fn line(&self, job: &str, directory: &Path, mut meta: Value) -> io::Result<()> {
@@ -278,15 +295,36 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_is_found_without_reading_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        let path = folder.path().join("a.jsonl");
+        assert_eq!(history.last("a"), None);
+        for (text, last) in [
+            ("", None),
+            ("{\"run\": 1}\n", Some(json!({ "run": 1 }))),
+            ("{\"run\": 1}\n{\"run\": 2}\n", Some(json!({ "run": 2 }))),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(history.last("a"), last, "{text:?}");
+        }
+        // 1 TB of holes: who reads it from the beginning does not come to an end.
+        let mut file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\n{\"run\": 3}\n").unwrap();
+        assert_eq!(history.last("a"), Some(json!({ "run": 3 })));
+    }
+
+    #[test]
     fn only_what_still_runs_becomes_interrupted() {
         let folder = tempfile::tempdir().unwrap();
         let history = History::new(folder.path().to_owned());
         let now: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
         let done = run(&history, &job("9"), now);
         let cut = history.begin(&job("9"), now, &Value::Null).unwrap();
-        for directory in [&done, &cut] {
-            history.interrupted("a", &directory.path, now).unwrap();
-        }
+        assert!(!history.interrupted("a", &done.path, now).unwrap());
+        assert!(history.interrupted("a", &cut.path, now).unwrap());
         let status = |directory: &RunDirectory| {
             let meta: Value =
                 serde_json::from_slice(&fs::read(directory.path.join("meta.json")).unwrap()).unwrap();
@@ -319,5 +357,24 @@ mod tests {
         assert_eq!(history.messages().len(), MESSAGES);
         assert_eq!(history.message(5, 299).unwrap().job, "a");
         assert!(history.message(5, 0).is_none() && history.message(6, 299).is_none());
+    }
+
+    #[test]
+    fn jobs_that_end_at_the_same_time_lose_no_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        std::thread::scope(|jobs| {
+            for job in 0..8 {
+                let (history, directory) = (history.clone(), folder.path().join(job.to_string()));
+                fs::create_dir(&directory).unwrap();
+                jobs.spawn(move || {
+                    for id in 0..20 {
+                        let delivery = Delivery { chat: job, messages: vec![id], failure: None };
+                        history.told(&directory, &job.to_string(), &delivery).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(history.messages().len(), 8 * 20);
     }
 }

@@ -106,8 +106,12 @@ impl Scheduler {
         let mut states: BTreeMap<_, _> = states.into_iter().collect();
         for (job, state) in &mut states {
             if let Some(directory) = state.running.take() {
-                scheduler.interrupted(job.clone(), directory).await;
+                scheduler.interrupted(job.clone(), move |_| Some(directory)).await;
             }
+        }
+        // A process may die after it has made the directory and before it remembers that: its time is decided again.
+        for job in jobs.clone() {
+            scheduler.interrupted(job.name.clone(), move |history| history.newest(&job)).await;
         }
         scheduler.table.load(jobs, states, scheduler.now());
         scheduler.store_all().await;
@@ -279,11 +283,22 @@ impl Scheduler {
         }
     }
 
-    async fn interrupted(&self, job: String, directory: PathBuf) {
-        tracing::warn!(job, directory = %directory.display(), "a job was interrupted when the last process ended");
+    /// Marks a run of the job that the last process did not outlive, if the one that is found is such a run.
+    async fn interrupted(
+        &self,
+        job: String,
+        find: impl FnOnce(&History) -> Option<PathBuf> + Send + 'static,
+    ) {
         let (history, now) = (self.means.history.clone(), self.now());
-        let marked = spawn_blocking(move || history.interrupted(&job, &directory, now)).await;
-        if let Err(error) = marked.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        let marked = spawn_blocking(move || {
+            let Some(directory) = find(&history) else { return Ok(()) };
+            if history.interrupted(&job, &directory, now)? {
+                let directory = directory.display();
+                tracing::warn!(job, %directory, "a job was interrupted when the last process ended");
+            }
+            Ok(())
+        });
+        if let Err(error) = marked.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             tracing::error!(%error, "an interrupted job could not be marked");
         }
     }
