@@ -39,7 +39,9 @@ impl Bot {
                 self.tracker().spawn(async move { bot.fetch(place, &path).await });
                 return;
             }
-            Command::Set(knob, Some(value)) => self.set(place.chat, knob, &value).await,
+            Command::Set(knob, Some(value)) => {
+                self.set(place.chat, knob, (!clears(&value)).then_some(value)).await
+            }
             Command::Set(knob, None) => return self.show(place, knob),
             Command::Unknown(name) => format!("I know no /{name}. /help lists what I know."),
             Command::NotOurs => return,
@@ -152,9 +154,8 @@ impl Bot {
         }
     }
 
-    /// Sets a knob of a chat, and says what holds now.
-    async fn set(&self, chat: i64, knob: Knob, value: &str) -> String {
-        let value = (!clears(value)).then(|| value.to_owned());
+    /// Sets a knob of a chat, or lets the file's value hold again, and says what holds now.
+    async fn set(&self, chat: i64, knob: Knob, value: Option<String>) -> String {
         let bot = self.clone();
         let set = spawn_blocking(move || bot.overrides().set(chat, knob, value)).await;
         match set.map_err(std::io::Error::other) {
@@ -170,7 +171,7 @@ impl Bot {
     /// What a pressed button does.
     pub(super) async fn choose(&self, chat: i64, data: &str) -> String {
         match picker::chosen(data, |knob| self.choices(knob)) {
-            Some((knob, value)) => self.set(chat, knob, value.as_deref().unwrap_or("default")).await,
+            Some((knob, value)) => self.set(chat, knob, value).await,
             None => "This choice is no longer offered.".to_owned(),
         }
     }

@@ -11,6 +11,7 @@ mod incoming;
 mod lanes;
 mod overrides;
 mod picker;
+mod poll;
 mod progress;
 mod reply;
 mod settings;

@@ -6,20 +6,19 @@ use std::{
 };
 
 use teloxide_core::{
-    payloads::GetUpdatesSetters,
     prelude::Requester,
-    types::{AllowedUpdate, BotCommand, Me},
+    types::{BotCommand, Me},
 };
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Bot, TelegramSetup, commands::MENU};
+use super::{
+    Bot, TelegramSetup,
+    commands::MENU,
+    poll::{LOST, poll, read},
+};
 use crate::surface::outbox::{Client, Manner, TelegramError};
 
-/// How long Telegram holds a poll without news, in seconds.
-const POLL: u32 = 30;
-/// A poll that takes so much longer has lost its connection.
-const LOST: Duration = Duration::from_secs(POLL as u64 + 15);
 /// Pauses between tries, doubled up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Updates that are remembered; Telegram repeats at most what has not been confirmed.
@@ -44,7 +43,7 @@ pub(crate) async fn serve(setup: TelegramSetup, stop: CancellationToken) -> Resu
     for pending in kept.pending {
         bot.interrupted(pending);
     }
-    let ended = poll(&bot, &client, Seen::new(kept.updates)).await;
+    let ended = follow(&bot, &client, Seen::new(kept.updates)).await;
     bot.tracker().close();
     if timeout(DRAIN, bot.tracker().wait()).await.is_err() {
         tracing::warn!("some messages were not finished; their senders will be told at the next start");
@@ -77,18 +76,11 @@ async fn introduce(client: &Client, stop: &CancellationToken) -> Result<Option<M
     }
 }
 
-async fn poll(bot: &Bot, client: &Client, mut seen: Seen) -> Result<(), TelegramError> {
+async fn follow(bot: &Bot, client: &Client, mut seen: Seen) -> Result<(), TelegramError> {
     let stop = bot.stopping().clone();
     let mut pause = PAUSES.0;
     loop {
-        let mut call = client
-            .bot()
-            .get_updates()
-            .timeout(POLL)
-            .allowed_updates([AllowedUpdate::Message, AllowedUpdate::CallbackQuery]);
-        if let Some(last) = seen.last {
-            call = call.offset(i32::try_from(last.saturating_add(1)).unwrap_or(i32::MAX));
-        }
+        let call = poll(client.bot(), seen.last);
         let polled = tokio::select! {
             polled = timeout(LOST, async { call.await }) => polled,
             () = stop.cancelled() => return Ok(()),
@@ -97,7 +89,7 @@ async fn poll(bot: &Bot, client: &Client, mut seen: Seen) -> Result<(), Telegram
             Ok(Ok(updates)) => {
                 pause = PAUSES.0;
                 *bot.trouble() = None;
-                for update in updates {
+                for update in updates.into_iter().filter_map(read) {
                     if seen.is_new(update.id.0) {
                         bot.take(update).await;
                     }

@@ -63,7 +63,6 @@ fn settings_are_picked_typed_kept_and_cleared() {
     let picker = bot.fake.said(CHAT, "Model: default");
     let labels: Vec<_> = picker.buttons.iter().map(|(label, _)| label.as_str()).collect();
     assert_eq!(labels, ["small", "large", "Default"]);
-    // Somebody who may not write may not press either.
     bot.fake.presses(&picker, 7, "model:large");
     bot.fake.said(CHAT, "Model: large");
     bot.fake.writes(CHAT, "/effort high");
@@ -83,6 +82,48 @@ fn settings_are_picked_typed_kept_and_cleared() {
     bot.fake.wait("an answer without settings", |state| {
         state.sent.iter().any(|sent| sent.text.trim() == "end").then_some(())
     });
+}
+
+#[test]
+fn an_effort_that_is_called_none_is_one_on_a_button() {
+    let adapter = TELLS.replace(r#"["low", "high"]"#, r#"["none", "high"]"#);
+    let bot = BotSetup::new().adapter(&adapter).start();
+    bot.fake.writes(CHAT, "/effort");
+    let picker = bot.fake.said(CHAT, "Effort: default");
+    bot.fake.presses(&picker, 7, "effort:none");
+    bot.fake.said(CHAT, "Effort: none");
+    bot.fake.writes(CHAT, "tell");
+    bot.fake.said(CHAT, "effort=none end");
+    bot.fake.presses(&picker, 7, "effort:default");
+    bot.fake.said(CHAT, "Effort: default");
+    bot.fake.writes(CHAT, "/effort high");
+    bot.fake.said(CHAT, "Effort: high");
+    // Typed, it is one of the words that clear.
+    bot.fake.writes(CHAT, "/effort none");
+    bot.fake.wait("the effort is cleared again", |state| {
+        (state.sent.iter().filter(|sent| sent.text.starts_with("Effort: default")).count() >= 2).then_some(())
+    });
+}
+
+#[test]
+fn who_may_not_write_may_not_press_either() {
+    let bot = BotSetup::new()
+        .yaml("allowed_chats: [5]\nchats:\n  5:\n    allowed_users: [7]\n")
+        .adapter(TELLS)
+        .start();
+    bot.fake.writes(CHAT, "/model");
+    let picker = bot.fake.said(CHAT, "Model: default");
+    bot.fake.presses(&picker, 8, "model:large");
+    // Updates are taken in their order: by the time of this answer the press has been dealt with.
+    bot.fake.writes(CHAT, "tell");
+    bot.fake.said(CHAT, "end");
+    assert!(
+        !bot.fake.shown(CHAT).iter().any(|sent| sent.text.contains("large")),
+        "{:?}",
+        bot.fake.shown(CHAT)
+    );
+    bot.fake.presses(&picker, 7, "model:small");
+    bot.fake.said(CHAT, "Model: small");
 }
 
 #[test]

@@ -56,6 +56,22 @@ fn files_are_saved_under_safe_names_and_told() {
     let audio = json!({ "audio": { "file_id": "s1", "file_unique_id": "s1", "mime_type": "audio/mpeg", "duration": 1, "file_name": "song.mp3", "file_size": 4 }});
     bot.fake.message(CHAT, audio);
     bot.fake.said(CHAT, "saved song.mp3");
+    // Clients of some makers send no MIME type.
+    let bare = json!({ "file_id": "s1", "file_unique_id": "s1", "duration": 1, "file_size": 4 });
+    for (kind, name) in [("voice", ".ogg"), ("audio", ".mp3"), ("video", ".mp4"), ("animation", ".mp4")] {
+        let before = bot.fake.shown(CHAT).len();
+        let media = with(bare.clone(), json!({ "width": 1, "height": 1 }));
+        bot.fake.message(CHAT, json!({ kind: media }));
+        let said = bot.fake.wait("it is saved", |state| {
+            state
+                .sent
+                .iter()
+                .skip(before)
+                .find(|sent| sent.text.contains("saved"))
+                .map(|sent| sent.text.clone())
+        });
+        assert!(said.starts_with(&format!("saved {kind}_")) && said.ends_with(name), "{said}");
+    }
     bot.fake.message(CHAT, document("huge", "huge.bin", 30 << 20));
     bot.fake.said(CHAT, "huge.bin has 30 MB");
     bot.fake.message(CHAT, document("lost", "lost.bin", 5));
