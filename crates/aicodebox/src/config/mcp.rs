@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use axum::http::uri::Authority;
 
@@ -16,6 +16,8 @@ pub(crate) struct McpConfig {
     pub(crate) hosts: Names,
     /// The web pages that may call.
     pub(crate) origins: Names,
+    /// How long a session stays without an open call or stream.
+    pub(crate) session_idle: Duration,
     /// Largest request body, in bytes.
     pub(crate) max_body: usize,
 }
@@ -48,6 +50,7 @@ impl McpConfig {
                 "origins such as https://example.org",
                 is_origin,
             ),
+            session_idle: reader.duration(&MCP_SESSION_IDLE),
             max_body: max_body(reader),
         }
     }

@@ -187,6 +187,8 @@ variables! {
         "`Host` headers that are accepted, comma separated.");
     MCP_ALLOWED_ORIGINS = Variable::new(Mcp, "AICODEBOX_MCP_MODE_ALLOWED_ORIGINS", Derived("loopback"),
         "`Origin` headers that are accepted, comma separated.");
+    MCP_SESSION_IDLE = Variable::new(Mcp, "AICODEBOX_MCP_MODE_SESSION_IDLE", Text("1h"),
+        "How long a session stays that has no open call or stream.");
     MCP_ALLOW_UNAUTHENTICATED = Variable::new(Mcp, "AICODEBOX_MCP_MODE_ALLOW_UNAUTHENTICATED", Text("0"),
         "Allow an address other than loopback without a token.");
 

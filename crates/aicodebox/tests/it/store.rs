@@ -233,6 +233,54 @@ fn runs_go_when_their_time_is_over() {
     });
 }
 
+/// Its script prints lines of JSON; what it says of tokens are the counters of the whole session.
+const COUNTERS: &str = r#"
+schema = 1
+name   = "counters"
+binary = "/bin/sh"
+[models]
+list = ["m"]
+[run]
+argv  = ["-c", 'eval "$(cat)"', "counters", { when = "resume", args = ["{resume}"] }]
+stdin = "{prompt}"
+[output]
+format = "jsonl"
+[[event]]
+match   = { "/session" = { exists = true } }
+session = "/session"
+[[event]]
+match = { "/usage" = { exists = true } }
+usage = "/usage"
+[[event]]
+match   = { "/message" = { exists = true } }
+message = "/message"
+done    = "ok"
+[usage]
+scope  = "session"
+input  = "/input"
+output = "/output"
+"#;
+
+#[test]
+fn counters_of_a_session_are_taken_off_also_when_its_runs_are_forgotten() {
+    let server = Server::new().adapter(COUNTERS).env("AICODEBOX_RUN_TTL", "1s").start();
+    let run = |server: &Running, input: u64, output: u64| {
+        let lines = [
+            json!({"session": "s1"}),
+            json!({"usage": {"input": input, "output": output}}),
+            json!({"message": "well"}),
+        ];
+        let prompt = lines.map(|line| format!("echo '{line}'")).join("; ");
+        server.run(json!({"prompt": prompt, "workspace": "w", "outputFormat": "json-verbose"})).status(200)
+    };
+    let first = run(&server, 10, 1).field("/tokens/input", 10);
+    let path = format!("/run/{}", first.text("/runId"));
+    eventually("its record is gone", || server.get(&path).body.contains("run not found").then_some(()));
+    run(&server, 25, 4).field("/sessionId", "s1").field("/tokens/input", 15).field("/tokens/output", 3);
+    let server = server.restart();
+    run(&server, 27, 9).field("/usage/input", 2).field("/usage/output", 5);
+}
+
 #[test]
 fn a_newer_store_is_refused_and_a_damaged_one_set_aside() {
     let server = Server::new().start();

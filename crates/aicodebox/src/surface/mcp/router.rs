@@ -47,7 +47,7 @@ pub(crate) fn router(
     paths: &[&str],
     stop: CancellationToken,
 ) -> Router {
-    let max_body = config.max_body;
+    let (max_body, sessions) = (config.max_body, Sessions::new(config.session_idle));
     let admission = Admission::new(config);
     let config = StreamableHttpServerConfig::default()
         // Ours is checked before: rmcp answers 403 where 421 is due, and lets every Origin in.
@@ -55,8 +55,7 @@ pub(crate) fn router(
         .with_max_request_body_bytes(max_body)
         .with_sse_retry(None)
         .with_cancellation_token(stop);
-    let service =
-        StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(Sessions::default()), config);
+    let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config);
     let mcp = Mcp { service, max_body };
     let mut router = Router::new();
     for path in paths {

@@ -18,12 +18,11 @@ use rmcp::{
 
 /// Sessions at the same time. One more takes the place of the one that has been idle for longest.
 const MAX_SESSIONS: usize = 1_024;
-/// A session that has had no open stream for so long is given up when another one begins.
-const IDLE: Duration = Duration::from_secs(3_600);
 /// How long a client may take from its first request to its introduction.
 const INTRODUCTION: Duration = Duration::from_secs(60);
 
-/// The sessions of the 2025 revisions, bounded in number.
+/// The sessions of the 2025 revisions, bounded in number. One that has had no open stream for too long is given up when
+/// another one begins.
 ///
 /// rmcp's own limit of idle time counts messages, so that it ends a session, and the run in it, whose agent works
 /// quietly for five minutes. Here a session with an open stream is never idle.
@@ -31,6 +30,8 @@ const INTRODUCTION: Duration = Duration::from_secs(60);
 pub(super) struct Sessions {
     local: LocalSessionManager,
     known: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// What is too long.
+    idle: Duration,
 }
 
 #[derive(Debug)]
@@ -48,8 +49,9 @@ pub(super) enum SessionsError {
     Local(#[from] LocalSessionManagerError),
 }
 
-impl Default for Sessions {
-    fn default() -> Self {
+impl Sessions {
+    /// No sessions yet; `idle` = how long one stays without an open stream.
+    pub(super) fn new(idle: Duration) -> Self {
         let mut local = LocalSessionManager::default();
         let mut config = SessionConfig::default();
         config.keep_alive = None;
@@ -58,11 +60,9 @@ impl Default for Sessions {
         config.sse_retry = None;
         config.completed_cache_ttl = Duration::ZERO;
         local.session_config = config;
-        Self { local, known: Mutex::default() }
+        Self { local, known: Mutex::default(), idle }
     }
-}
 
-impl Sessions {
     fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Sessions {
         let outdated: Vec<_> = idle
             .into_iter()
             .enumerate()
-            .filter(|(place, (since, _))| *place < too_many || since.elapsed() >= IDLE)
+            .filter(|(place, (since, _))| *place < too_many || since.elapsed() >= self.idle)
             .map(|(_, (_, id))| id)
             .collect();
         for id in &outdated {
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_in_use_keeps_its_place_and_an_idle_one_makes_room() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::new(Duration::from_secs(60));
         let mut transports = Vec::new();
         let (first, transport) = sessions.create_session().await.unwrap();
         transports.push(transport);

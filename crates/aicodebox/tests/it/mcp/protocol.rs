@@ -1,4 +1,4 @@
-use std::{fs, time::Instant};
+use std::{fs, thread, time::Instant};
 
 use serde_json::json;
 
@@ -84,4 +84,21 @@ fn a_long_call_is_kept_alive_before_it_has_anything_to_say() {
     fs::write(server.workspace().join("go"), "").unwrap();
     let answer = lines.find_map(|line| message(&line)).unwrap();
     assert_eq!(answer["result"]["structuredContent"]["text"], "done", "{answer}");
+}
+
+#[test]
+fn a_run_outlives_the_time_after_which_an_idle_session_ends() {
+    let server = beside_the_api().env("AICODEBOX_MCP_MODE_SESSION_IDLE", "1s").start();
+    let (busy, idle) = (Client::of(&server, Revision::Of2025), Client::of(&server, Revision::Of2025));
+    let prompt = "sleep 2; echo > old; until [ -e go ]; do sleep 0.1; done; echo done";
+    thread::scope(|scope| {
+        let run = scope.spawn(|| busy.good("run_prompt", json!({"prompt": prompt})));
+        server.wait_for_file("old");
+        // A session that begins makes the idle ones go.
+        Client::of(&server, Revision::Of2025);
+        idle.post(&idle.request(8, "tools/list", json!({}))).status(404);
+        fs::write(server.workspace().join("go"), "").unwrap();
+        assert_eq!(run.join().unwrap().0.trim(), "done");
+    });
+    busy.good("list_files", json!({}));
 }
