@@ -218,7 +218,16 @@ fn lists_are_filtered_and_paged() {
     assert_eq!(list(&format!("limit=3&cursor={}", next.unwrap())), (vec![1, 0], None));
     assert_eq!(list("status=completed&surface=api").0.len(), 5);
     assert_eq!(list("surface=cron"), (vec![], None));
-    for bad in ["status=nonsense", "surface=x", "limit=0", "limit=501", "limit=x", "cursor=x", "cursor=-1"] {
+    for bad in [
+        "status=nonsense",
+        "surface=x",
+        "limit=0",
+        "limit=501",
+        "limit=x",
+        "cursor=x",
+        "cursor=-1",
+        "cursor=%2B5",
+    ] {
         server.get(&format!("/runs?{bad}")).problem(422);
     }
 }

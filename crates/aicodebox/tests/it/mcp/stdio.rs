@@ -103,8 +103,10 @@ fn the_same_tools_answer_on_pipes() {
     input.write_all(b"not json\n{\"jsonrpc\":\"2.0\"}\n").unwrap();
     piped.call(2, "echo $$ > agent; while [ ! -e go ]; do sleep 0.01; done; echo slow");
     piped.pid("agent");
-    piped.call(3, "touch go; echo quick");
+    piped.call(3, "echo quick");
     assert_eq!(piped.answer(3)["result"]["content"][0]["text"], "quick");
+    // Only now: an answer that comes before the one that is waited for is passed over.
+    std::fs::write(piped.home.path("workspace/go"), "").unwrap();
     assert_eq!(piped.answer(2)["result"]["content"][0]["text"], "slow");
     piped.input = None;
     assert_eq!(piped.ended(), Some(0));
