@@ -101,10 +101,7 @@ GEMINI = Agent(
     name="gemini",
     package="@google/gemini-cli",
     program=".bin/gemini",
-    # Without this gemini forgets sessions: resumed in a later minute it leaves a second, empty file of the session, and
-    # its clean-up at the next start takes that for a broken one and deletes all files of the session.
-    files={".gemini/settings.json": json.dumps({
-        "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"sessionRetention": {"enabled": False}}})},
+    files={".gemini/settings.json": json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}})},
     env={"GEMINI_API_KEY": "sk-mock", "GOOGLE_GEMINI_BASE_URL": "@MOCK@"},
     key="GEMINI_API_KEY",
     models=("gemini-2.5-flash", "gemini-2.5-pro"),

@@ -6,7 +6,10 @@ use std::{
 };
 
 use aicodebox_engine::{
-    adapter::{Adapter, AdapterError, AdapterInfo, Recording, builtin_names, load_adapter, rehearse, replay},
+    adapter::{
+        Adapter, AdapterError, AdapterInfo, FileAdapter, Recording, builtin_names, load_adapter, rehearse,
+        replay,
+    },
     run::{SessionTotals, Tokens},
 };
 use clap::{Args, Subcommand};
@@ -67,6 +70,11 @@ pub(crate) struct ReplayArgs {
 pub(crate) enum AdapterCommandError {
     #[error(transparent)]
     Adapter(#[from] AdapterError),
+    #[error(
+        "{0} is a Python class, and `aicodebox adapter` reads files only: try the class with \
+         `aicodebox run --adapter {0} PROMPT`, or with AICODEBOX_ADAPTER={0} and `aicodebox verify`"
+    )]
+    Class(String),
     #[error("{path}: {error}")]
     Read { path: String, error: io::Error },
     #[error("{place}: {error}")]
@@ -96,23 +104,33 @@ impl AdapterCommand {
     pub(crate) fn run(&self, out: &mut dyn io::Write) -> Result<ExitCode, AdapterCommandError> {
         let text = match self {
             Self::List => builtin_names().collect::<Vec<_>>().join("\n"),
-            Self::Show { adapter } => describe(load_adapter(adapter)?.info()),
+            Self::Show { adapter } => describe(load(adapter)?.info()),
             Self::Check { adapter } => {
-                format!("{adapter}: ok\n\n{}", describe(load_adapter(adapter)?.info()))
+                format!("{adapter}: ok\n\n{}", describe(load(adapter)?.info()))
             }
             Self::Plan { adapter, request } => plan(adapter, request)?,
             Self::Replay(args) => args.replay()?,
         };
-        writeln!(out, "{}", text.trim_end())?;
-        Ok(ExitCode::SUCCESS)
+        match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+            // `… | head` has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            written => Ok(written.map(|()| ExitCode::SUCCESS)?),
+        }
     }
+}
+
+fn load(adapter: &str) -> Result<FileAdapter, AdapterCommandError> {
+    if adapter.contains(':') && !Path::new(adapter).exists() {
+        return Err(AdapterCommandError::Class(adapter.to_owned()));
+    }
+    Ok(load_adapter(adapter)?)
 }
 
 fn plan(adapter: &str, request: &Path) -> Result<String, AdapterCommandError> {
     let text = String::from_utf8_lossy(&read(request)?).into_owned();
     let place = request.display().to_string();
-    let plan = rehearse(&load_adapter(adapter)?, &text)
-        .map_err(|error| AdapterCommandError::Json { place, error })?;
+    let plan =
+        rehearse(&load(adapter)?, &text).map_err(|error| AdapterCommandError::Json { place, error })?;
     Ok(format!("{plan:#}"))
 }
 
@@ -131,7 +149,7 @@ impl ReplayArgs {
             resumes: baseline.is_some(),
             baseline: baseline.flatten(),
         };
-        Ok(format!("{:#}", replay(&load_adapter(&self.adapter)?, &recording)))
+        Ok(format!("{:#}", replay(&load(&self.adapter)?, &recording)))
     }
 }
 

@@ -107,6 +107,7 @@ fn a_command_that_cannot_be_carried_out_says_why() {
     let home = Home::new(SHELL);
     for (words, said) in [
         (&["show", "nobody"][..], "no adapter 'nobody': use demo, text, codex, claude, pi, gemini, opencode"),
+        (&["show", "my.bot:Bot"], "my.bot:Bot is a Python class, and `aicodebox adapter` reads files only"),
         (&["check", "missing.toml"], "missing.toml: No such file"),
         (&["plan", "demo", "adapter.toml"], "adapter.toml: expected"),
         (&["replay", "demo", "missing"], "missing: No such file"),
@@ -115,6 +116,11 @@ fn a_command_that_cannot_be_carried_out_says_why() {
         let stderr = adapter(&home, words).code(1).stderr();
         assert!(stderr.contains(said), "{said} in {stderr}");
     }
+    // A reader that goes away before it has read anything.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = home.command("adapter").args(["show", "codex"]).stdout(writer).output().unwrap();
+    assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()), (Some(0), ""));
     let listed = adapter(&home, &["list"]).code(0).stdout();
     assert_eq!(listed, "demo\ntext\ncodex\nclaude\npi\ngemini\nopencode\n");
 }

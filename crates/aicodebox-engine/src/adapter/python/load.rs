@@ -1,6 +1,7 @@
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -68,6 +69,10 @@ pub async fn load_python(
     }
     let python = program::locate(Path::new("python3"), path)
         .map_err(|_| PythonError::NoPython(path.unwrap_or_default().to_string_lossy().into_owned()))?;
+    let mut environment = HashMap::clone(&environment);
+    if let Some(paths) = environment.get_mut(OsStr::new("PYTHONPATH")) {
+        *paths = absolute(paths).map_err(|error| PythonError::Spawn(format!("PYTHONPATH: {error}")))?;
+    }
     let launch = launch(python, spec, &environment);
     let start: Start = Box::new(move || {
         let (pool, launch) = (pool.clone(), launch.clone());
@@ -88,6 +93,14 @@ pub async fn load_python(
     let (bridge, ready) = Bridge::start(start).await.map_err(|error| explain(spec, error))?;
     tracing::debug!(adapter = ready.name, version = ready.version, "Python adapter {spec} loaded");
     Ok(PythonAdapter::new(ready, bridge))
+}
+
+/// The process runs in `/`, while relative paths are meant from the directory that the server was started in. Empty ones
+/// would be that directory itself, mostly by a stray colon: they are left out.
+fn absolute(paths: &OsStr) -> Result<OsString, Box<dyn std::error::Error>> {
+    let given = std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty());
+    let whole = given.map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
+    Ok(std::env::join_paths(whole)?)
 }
 
 fn is_path(name: &str) -> bool {

@@ -41,6 +41,13 @@ async fn what_cannot_be_loaded_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn relative_paths_are_meant_from_where_the_server_was_started() {
+    // Cargo starts tests in the directory of their crate.
+    let adapter = load("plain:Plain", environment("../../docker/python:tests/python:")).await.unwrap();
+    assert_eq!(adapter.info().name, "plain");
+}
+
+#[tokio::test]
 async fn without_python_it_says_so() {
     let empty = tempfile::tempdir().unwrap();
     let mut environment = environment(&python_path());
