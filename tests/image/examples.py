@@ -60,8 +60,6 @@ def ask_everywhere(box: Container, port: int, model: str, prompt: str, expected:
     start = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
     begun = box.request("POST", "/mcp", start, port=port, headers=accept)
-    if begun.status == 404:
-        return
     assert begun.status == 200, begun.text
     session = {"Mcp-Session-Id": begun.headers["mcp-session-id"]} if "mcp-session-id" in begun.headers else {}
     headers = {**accept, **session, "MCP-Protocol-Version": "2025-11-25"}
@@ -72,7 +70,8 @@ def ask_everywhere(box: Container, port: int, model: str, prompt: str, expected:
 
 def serving(port: int, *more: str) -> list[str]:
     return ["--network", "host", "--env", "AICODEBOX_API_MODE=1", "--env", f"AICODEBOX_API_MODE_PORT={port}",
-            "--env", "AICODEBOX_API_MODE_HOST=127.0.0.1", "--env", f"AICODEBOX_API_MODE_TOKEN={TOKEN}", *more]
+            "--env", "AICODEBOX_API_MODE_HOST=127.0.0.1", "--env", f"AICODEBOX_API_MODE_TOKEN={TOKEN}",
+            "--env", "AICODEBOX_MCP_MODE=1", "--env", f"AICODEBOX_MCP_MODE_TOKEN={TOKEN}", *more]
 
 
 def of_agent(agent: Agent):
