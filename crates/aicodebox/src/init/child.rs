@@ -5,8 +5,12 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask},
-    unistd::{Pid, getpid, setpgid, tcsetpgrp},
+    errno::Errno,
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask},
+    },
+    unistd::{Pid, getpid, getppid, setpgid, tcsetpgrp},
 };
 
 use super::{identity::Identity, say, secrets::Secrets};
@@ -19,12 +23,13 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts `command` as the agents' user, in a group of its own, which gets the terminal where it is to be in the
-    /// `foreground`.
+    /// `foreground`. It gets SIGTERM when init is killed.
     ///
     /// # Errors
     /// Of the system.
     pub(super) fn spawn(mut command: Command, identity: &Identity, foreground: bool) -> io::Result<Self> {
         let user = identity.user().cloned();
+        let init = getpid();
         let prepare = move || {
             setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
             if foreground {
@@ -34,6 +39,12 @@ impl Child {
             }
             if let Some(user) = &user {
                 user.become_them()?;
+            }
+            // As PID 1 init takes everything with it when it is killed; anywhere else the server would go on, and
+            // hold its port, with nobody to stop it. After the change of the user, which takes this back.
+            prctl::set_pdeathsig(Signal::SIGTERM)?;
+            if getppid() != init {
+                return Err(Errno::ESRCH.into());
             }
             // Inherited, the mask would make the server and every agent deaf to SIGTERM.
             sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;

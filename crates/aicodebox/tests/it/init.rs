@@ -213,6 +213,31 @@ fn sigterm_ends_three_runs_the_server_and_the_box() {
 }
 
 #[test]
+fn when_the_init_is_killed_its_server_ends_in_order() {
+    let mut server = Server::new().under_init().start();
+    let serving = server_of(server.pid());
+    let run = "trap 'echo bye > bye; exit' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    server.run(json!({"prompt": run, "async": true})).status(200);
+    let agent: i32 = server.wait_for_file("pid").trim().parse().unwrap();
+    server.signal(Signal::SIGKILL);
+    server.ended();
+    server.log.wait("stopped");
+    [serving, agent].into_iter().for_each(gone);
+    assert_eq!(server.wait_for_file("bye"), "bye\n");
+}
+
+#[test]
+fn when_the_init_is_killed_the_agents_own_interface_ends() {
+    let home = Home::new(SHELL);
+    let pid = home.path("home/pid");
+    let mut child = entrypoint(&home, "echo $$ > ~/pid; exec sleep 300").spawn().unwrap();
+    let agent = eventually("the agent runs", || fs::read_to_string(&pid).ok()?.trim().parse().ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone(agent);
+}
+
+#[test]
 fn under_init_no_process_shows_the_gateways_secrets() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "secret-of-a-file").unwrap();
