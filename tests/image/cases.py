@@ -89,16 +89,19 @@ class Skip(Exception):
 
 # What the image is.
 
-def labels_and_layers(engine: Engine) -> None:
+def labels(engine: Engine) -> None:
     config = json.loads(engine.run("image", "inspect", BOX).stdout)[0]
     labels = config["Config"]["Labels"]
     assert labels["org.opencontainers.image.version"] == images.version(), labels
     default = re.search(r"^ARG VERSION=(.*)$", (images.ROOT / "Dockerfile").read_text(), re.MULTILINE)[1]
     assert default == images.version(), "the Dockerfile's VERSION is not that of Cargo.toml"
     assert config["Config"]["Healthcheck"]["Test"] == ["CMD", "/usr/local/bin/aicodebox", "healthcheck"]
+    assert not any("SECRET" in entry or "TOKEN" in entry for entry in config["Config"]["Env"]), config["Config"]["Env"]
+
+
+def the_programs_layer_is_small(engine: Engine) -> None:
     ours = sum(size for size, made in images.layers(engine, BOX) if "/usr/local/bin/aicodebox" in made and "COPY" in made)
     assert 0 < ours <= 30 << 20, f"the program's layer has {ours} bytes"
-    assert not any("SECRET" in entry or "TOKEN" in entry for entry in config["Config"]["Env"]), config["Config"]["Env"]
 
 
 def structure(engine: Engine) -> None:
@@ -236,6 +239,20 @@ def a_deaf_agent_is_killed_in_time(engine: Engine) -> None:
             box.wait_for("ready")
             _, seconds = box.stop()
             assert seconds < 10 and "it is killed" in box.logs(), (seconds, box.logs())
+
+
+def a_server_ends_with_its_init(engine: Engine) -> None:
+    """Also where init is not PID 1, whose end takes everything along, and where the server is another user's."""
+    starts = "aicodebox-entrypoint & echo $! > /run/init; wait; exec sleep 300"
+    with scratch() as folder:
+        options = api(folder, "--entrypoint", "bash")
+        with Container(engine, BOX, *options, args=("-c", starts), token=TOKEN) as box:
+            box.wait_until_up()
+            running = box.exec("ps", "-eo", "user=,args=")
+            assert re.search(r"^aicode +aicodebox serve ", running, re.MULTILINE), running
+            box.exec("bash", "-c", "kill -KILL $(cat /run/init)", user="root")
+            eventually("the server is gone", lambda: "aicodebox" not in box.exec("ps", "-eo", "args="), box.logs)
+            assert "stopped" in box.logs(), box.logs()
 
 
 # First-run scripts.
@@ -427,10 +444,10 @@ def the_auth_file_is_never_executed(engine: Engine) -> None:
 
 
 CASES = [
-    labels_and_layers, structure, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
+    labels, structure, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
     passthrough_has_a_terminal, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
-    stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, scripts_run_once_and_in_order,
-    stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
+    stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, a_server_ends_with_its_init,
+    scripts_run_once_and_in_order, stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
     the_group_of_the_engines_socket_is_joined, it_works_as_anybody, no_secret_is_to_be_seen,
     a_secret_from_a_file_is_roots_alone, nothing_can_be_planted, the_auth_file_is_never_executed,
 ]

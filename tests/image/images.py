@@ -50,6 +50,13 @@ def base(engine: Engine) -> str:
     return image
 
 
+def can_build(engine: Engine, on: str) -> None:
+    """Makes sure that containers start here and reach packages; an engine alone may be allowed to do neither."""
+    done = engine.run("run", "--rm", "--network", "host", on, "apt-get", "update", "-qq", "--error-on=any", check=False, timeout=300)
+    if done.returncode != 0:
+        raise NoEngine(f"a container does not start, or reaches no packages: {done.stderr.strip()[-300:]}")
+
+
 def mirror() -> str:
     """The Debian mirror that this machine uses."""
     sources = Path("/etc/apt")
@@ -73,6 +80,7 @@ def rust(engine: Engine, on: str) -> str:
 def box(engine: Engine, program: Path | None) -> None:
     """Builds the box with this program, stripped; without one it is compiled in the image, as it is shipped."""
     on = base(engine)
+    can_build(engine, on)
     words = ["--build-arg", f"BASE_IMAGE={on}", "--build-arg", f"VERSION={version()}"]
     if program is None:
         words += ["--build-arg", f"RUST_IMAGE={rust(engine, on)}"]

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import examples  # noqa: E402
 import images  # noqa: E402
 from box import build  # noqa: E402
-from cases import CASES, Skip  # noqa: E402
+from cases import CASES, Skip, the_programs_layer_is_small  # noqa: E402
 from engine import Engine, NoEngine  # noqa: E402
 from full import the_full_image  # noqa: E402
 
@@ -51,6 +51,12 @@ def sizes(engine: Engine) -> None:
             print(f"{size / 1e6:7.1f} MB  {made.split('#', 1)[0][-90:].strip()}")
 
 
+def stop(*_: object) -> None:
+    """Ends in order: else the engine would be left behind. Once, for a second signal would end that too."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="cases, separated by commas")
@@ -58,9 +64,11 @@ def main() -> int:
     parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
     parser.add_argument("--full", action="store_true", help="the full image as well, which takes as long as all the rest")
     options = parser.parse_args()
-    # Else the engine would be left behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    known = [*examples.CASES, *CASES, *([the_full_image] if options.full else [])]
+    signal.signal(signal.SIGTERM, stop)
+    shipped = options.from_source or options.program is not None
+    known = [*examples.CASES, *CASES]
+    known += [the_programs_layer_is_small] if shipped else []
+    known += [the_full_image] if options.full else []
     cases = [case for case in known if not options.only or case.__name__ in options.only.split(",")]
     try:
         with Engine() as engine:
@@ -69,6 +77,8 @@ def main() -> int:
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 results = list(pool.map(lambda case: play(engine, case), cases))
             examples.stop_mock()
+            if not shipped:
+                print("SKIP image.size: the debug build is twice as large as what is shipped")
             if not options.full:
                 print("SKIP image.full: it takes as long as all the rest; --full builds it")
     except NoEngine as why:
