@@ -430,6 +430,16 @@ def nothing_can_be_planted(engine: Engine) -> None:
         assert "planted" not in box.logs(), box.logs()
 
 
+def roots_processes_end_with_their_run(engine: Engine) -> None:
+    with serving(engine) as box:
+        # They ignore what is polite, and the agent's user may not kill them.
+        left = "sudo -n sh -c 'trap \"\" TERM; sleep 4321 & setsid sleep 4322 & exec sleep 4323' > /dev/null 2>&1 & sleep 1; echo done"
+        answer = box.run(left)
+        assert answer["text"].strip() == "done" and "error" not in answer, answer
+        alive = box.exec("sh", "-c", "pgrep -a sleep || true", user="root")
+        assert "432" not in alive, alive
+
+
 def the_auth_file_is_never_executed(engine: Engine) -> None:
     with serving(engine) as box:
         lines = "export OPENAI_API_KEY='sk-1'\\nX=$(touch /workspace/executed)\\ntouch /workspace/executed\\n" \
@@ -450,4 +460,5 @@ CASES = [
     scripts_run_once_and_in_order, stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
     the_group_of_the_engines_socket_is_joined, it_works_as_anybody, no_secret_is_to_be_seen,
     a_secret_from_a_file_is_roots_alone, nothing_can_be_planted, the_auth_file_is_never_executed,
+    roots_processes_end_with_their_run,
 ]

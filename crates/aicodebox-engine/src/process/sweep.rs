@@ -16,7 +16,7 @@ use super::{
     times,
 };
 
-/// The most pids that a report names.
+/// The most pids that a report names, and that sudo is given at once.
 const NAMED: usize = 64;
 
 /// How long SIGKILL alone is tried before `sudo`.
@@ -69,15 +69,15 @@ pub(super) struct Swept {
 pub(super) fn sweep(leader: i32, spawner: &mut Spawner) -> io::Result<Swept> {
     let begin = Instant::now();
     let mut swept = Swept::default();
-    let mut sudo = Sudo::Untried;
+    let mut sudo = Sudo::default();
     loop {
         // While sudo runs, nothing else is reaped: a pid that it was given must not become another process.
         let only = sudo.running();
         let mut reaped = false;
         loop {
             match sys::wait(only) {
-                Waited::Child { pid, .. } if Some(pid) == only => break sudo = Sudo::Over,
-                Waited::None if only.is_some() => break sudo = Sudo::Over,
+                Waited::Child { pid, .. } if Some(pid) == only => break sudo.running = None,
+                Waited::None if only.is_some() => break sudo.running = None,
                 Waited::Child { pid, status } => {
                     reaped = true;
                     if pid == leader {
@@ -91,7 +91,10 @@ pub(super) fn sweep(leader: i32, spawner: &mut Spawner) -> io::Result<Swept> {
             }
         }
         let left = children();
-        let denied: Vec<i32> = left.iter().copied().filter(|pid| !kill_child(*pid)).collect();
+        // Until sudo has become root altogether, it is ours to kill as well.
+        let spared = sudo.running();
+        let denied: Vec<i32> =
+            left.iter().copied().filter(|pid| Some(*pid) != spared && !kill_child(*pid)).collect();
         let past = begin.elapsed();
         if past > times::SWEEP {
             swept.stuck = left.into_iter().take(NAMED).collect();
@@ -107,25 +110,25 @@ pub(super) fn sweep(leader: i32, spawner: &mut Spawner) -> io::Result<Swept> {
     }
 }
 
-/// `sudo -n kill`, for children that an agent with passwordless sudo made root's. Tried once, never waited for.
-enum Sudo {
-    Untried,
-    Running { pid: i32, since: Instant },
-    Over,
+/// `sudo -n kill`, for children that an agent with passwordless sudo made root's. Each of them is tried once: when it has
+/// died, its own children come to us, and are new.
+#[derive(Default)]
+struct Sudo {
+    running: Option<(i32, Instant)>,
+    given: Vec<i32>,
 }
 
 impl Sudo {
     fn running(&self) -> Option<i32> {
-        match self {
-            Self::Running { pid, since } => (since.elapsed() < times::SUDO).then_some(*pid),
-            Self::Untried | Self::Over => None,
-        }
+        self.running.filter(|(_pid, since)| since.elapsed() < times::SUDO).map(|(pid, _since)| pid)
     }
 
     fn kill(&mut self, pids: &[i32], spawner: &mut Spawner) {
-        if matches!(self, Self::Untried) {
-            let started = start_sudo(pids, spawner);
-            *self = started.map_or(Self::Over, |pid| Self::Running { pid, since: Instant::now() });
+        let new = pids.iter().copied().filter(|pid| !self.given.contains(pid));
+        let new: Vec<i32> = new.take(NAMED).collect();
+        if self.running().is_none() && !new.is_empty() {
+            self.running = start_sudo(&new, spawner).map(|pid| (pid, Instant::now()));
+            self.given.extend(new);
         }
     }
 }
