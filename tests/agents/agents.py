@@ -101,7 +101,10 @@ GEMINI = Agent(
     name="gemini",
     package="@google/gemini-cli",
     program=".bin/gemini",
-    files={".gemini/settings.json": json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}})},
+    # As in `examples/geminibox`. Without the second gemini forgets sessions: resumed in a later minute it leaves a second,
+    # empty file of the session, and its clean-up at the next start takes that for a broken one and deletes them all.
+    files={".gemini/settings.json": json.dumps({
+        "security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"sessionRetention": {"enabled": False}}})},
     env={"GEMINI_API_KEY": "sk-mock", "GOOGLE_GEMINI_BASE_URL": "@MOCK@"},
     key="GEMINI_API_KEY",
     models=("gemini-2.5-flash", "gemini-2.5-pro"),
@@ -122,7 +125,8 @@ OPENCODE = Agent(
             "npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "@MOCK@/v1", "apiKey": "sk-mock"},
             "models": {name: {"name": name, "attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
                        for name in ("mock-model", "other-model")}}}})},
-    env={},
+    # As in `examples/opencodebox`: its retries are reported nowhere else.
+    env={"OPENCODE_PRINT_LOGS": "1", "OPENCODE_LOG_LEVEL": "ERROR"},
     models=("mock/mock-model", "mock/other-model"),
     effort="unseen",
     append="prompt",
