@@ -99,7 +99,8 @@ pub struct RunOutcome {
     pub id: RunId,
     /// Good or not.
     pub verdict: Verdict,
-    /// The answer, also a partial one; at most [`crate::adapter::TEXT_LIMIT`] bytes.
+    /// The answer, also a partial one; at most [`crate::adapter::TEXT_LIMIT`] bytes. Stores keep it beside the rest.
+    #[serde(default, skip_serializing)]
     pub text: String,
     /// The answer as JSON, when it was checked and accepted.
     pub parsed: Option<Value>,

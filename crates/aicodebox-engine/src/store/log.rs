@@ -9,21 +9,21 @@ use tokio::sync::watch;
 use super::event::{LoggedEvent, now, size};
 use crate::run::{EventSink, LeftOut, RunEvent};
 
-/// At most this many events are kept of a run.
+/// At most this many events are kept of a run. The number of each has to fit 16 bits.
 pub const MAX_EVENTS: u64 = 50_000;
 /// At most this many bytes of events are kept of a run.
 pub const MAX_BYTES: usize = 64 << 20;
 /// At most this many bytes wait to be written; what a run prints faster than that is left out.
-const MAX_UNWRITTEN: usize = 8 << 20;
+const MAX_UNWRITTEN: usize = 4 << 20;
 /// With this many bytes unwritten, the writer does not wait for its next turn.
-const URGENT: usize = 1 << 20;
+const URGENT: usize = 512 << 10;
 /// Readers get so many bytes at once.
 const PORTION: usize = 64 << 10;
 /// This many bytes stay in memory for readers who are a little behind.
 const FOR_READERS: usize = 1 << 20;
 
 /// What happens in one run while it is alive, in order. Kept events are numbered from 1 and never change afterwards.
-/// Writing never waits, whatever the store and the readers do: memory is bounded by what is unwritten (8 MiB)
+/// Writing never waits, whatever the store and the readers do: memory is bounded by what is unwritten (4 MiB)
 /// and by a window for those who read along (1 MiB); all else is read from the store.
 pub struct EventLog {
     keeper: Keeper,
@@ -79,8 +79,8 @@ struct Inner {
     full: bool,
     /// There is an outcome, and no more events.
     sealed: bool,
-    /// A writer has been told and has not been here since.
-    told: bool,
+    /// What a writer has been told and has not come for since.
+    told: Option<Urgency>,
     readers: usize,
 }
 
@@ -184,7 +184,7 @@ impl EventLog {
     /// What has to be written, in order.
     pub(super) fn unwritten(&self) -> Vec<Arc<LoggedEvent>> {
         let mut inner = self.inner();
-        inner.told = false;
+        inner.told = None;
         let written = inner.written;
         let mut events: Vec<_> = inner
             .window
@@ -321,12 +321,9 @@ impl EventLog {
             }
             Keeper::Store(_) => {
                 inner.unwritten_bytes += size;
-                let urgent = inner.unwritten_bytes >= URGENT && inner.unwritten_bytes - size < URGENT;
-                match (urgent, std::mem::replace(&mut inner.told, true)) {
-                    (true, _) => Some(Urgency::Now),
-                    (false, false) => Some(Urgency::Soon),
-                    (false, true) => None,
-                }
+                let urgency = if inner.unwritten_bytes >= URGENT { Urgency::Now } else { Urgency::Soon };
+                let told = inner.told.is_some_and(|told| told >= urgency);
+                (!told).then(|| *inner.told.insert(urgency))
             }
         };
         inner.window_bytes += size;
@@ -340,6 +337,7 @@ impl EventLog {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
     Soon,
     Now,
@@ -501,14 +499,14 @@ mod tests {
             log.push(large());
         }
         assert_eq!((told.soon.load(Ordering::Relaxed), told.now.load(Ordering::Relaxed)), (0, 1));
-        assert_eq!(numbers(&log.unwritten()), [1, 2, 3, 4, 5, 6, 7, 8], "8 MiB wait, the rest is left out");
-        log.set_written(8);
+        assert_eq!(numbers(&log.unwritten()), [1, 2, 3, 4], "4 MiB wait, the rest is left out");
+        log.set_written(4);
         assert_eq!(log.inner().window_bytes, 0);
         log.push(delta("more"));
-        assert_eq!(numbers(&log.unwritten()), [9], "once there is room, it goes on");
-        log.set_written(9);
-        assert_eq!(log.seal(), 11);
-        assert!(matches!(&log.unwritten()[0].event, RunEvent::Truncated(LeftOut { events: 2, .. })));
+        assert_eq!(numbers(&log.unwritten()), [5], "once there is room, it goes on");
+        log.set_written(5);
+        assert_eq!(log.seal(), 7);
+        assert!(matches!(&log.unwritten()[0].event, RunEvent::Truncated(LeftOut { events: 6, .. })));
     }
 
     #[test]

@@ -28,6 +28,11 @@ pub(super) fn from_integer(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+/// Where something numbered lies among what belongs to a run.
+pub(super) fn place(run: i64, number: u64) -> i64 {
+    (run << 16) + i64::from(u16::try_from(number).unwrap_or(u16::MAX))
+}
+
 pub(super) fn path_bytes(path: &Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }

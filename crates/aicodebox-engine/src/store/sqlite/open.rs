@@ -208,7 +208,7 @@ fn interrupt(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     let running: Vec<(i64, RunId, i64)> = transaction
         .prepare(
-            "SELECT number, id, (SELECT ifnull(max(last), 0) FROM event_block WHERE run = number)
+            "SELECT number, id, (SELECT ifnull(max(last), 0) FROM events WHERE place BETWEEN number << 16 AND (number << 16) + 65535)
              FROM run WHERE status = 'running'",
         )?
         .query_map([], |row| Ok((row.get(0)?, to_id(row.get(1)?), row.get(2)?)))?

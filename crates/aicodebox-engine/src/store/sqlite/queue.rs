@@ -16,6 +16,8 @@ use crate::{
 const MAX_WAITING: usize = 16_384;
 /// At most this many share a transaction.
 const MAX_TOGETHER: usize = 256;
+/// The record of a run that begins waits this long for others to be written with: for its own end, if the run is short.
+const BEGIN_WAIT: Duration = Duration::from_millis(3);
 /// Events wait this long for others to be written with.
 const EVENTS_WAIT: Duration = Duration::from_millis(15);
 
@@ -46,8 +48,12 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    /// When the jobs have to be written; none = there are none.
+    jobs_due: Option<Instant>,
     /// When events have to be written; none = there are none.
     events_due: Option<Instant>,
+    /// When the writer, which sleeps, looks again by itself; none = it is awake, and will look before it sleeps.
+    looks_at: Option<Instant>,
     closed: bool,
 }
 
@@ -73,9 +79,11 @@ impl Queue {
             // The receiver is ours.
             let _ours = answer.send(Err(StoreError(text.into())));
         } else {
+            let wait = if matches!(command, Command::Create(_)) { BEGIN_WAIT } else { Duration::ZERO };
+            let due = Instant::now() + wait;
             state.jobs.push_back(Job { command, answer });
-            drop(state);
-            self.changed.notify_one();
+            state.jobs_due = Some(state.jobs_due.map_or(due, |at| at.min(due)));
+            self.rouse(state, due);
         }
         answered
     }
@@ -86,13 +94,12 @@ impl Queue {
         let mut state = self.state();
         loop {
             let now = Instant::now();
-            let events = state.events_due.is_some_and(|due| due <= now);
-            if events || !state.jobs.is_empty() {
-                if events {
-                    state.events_due = None;
-                }
+            let events = state.events_due.take_if(|due| *due <= now).is_some();
+            if events || state.jobs_due.is_some_and(|due| due <= now) {
                 let count = state.jobs.len().min(MAX_TOGETHER);
-                return Turn::Write { jobs: state.jobs.drain(..count).collect(), events };
+                let jobs = state.jobs.drain(..count).collect();
+                state.jobs_due = state.jobs_due.filter(|_| !state.jobs.is_empty());
+                return Turn::Write { jobs, events };
             }
             if state.closed {
                 return Turn::Over;
@@ -100,8 +107,10 @@ impl Queue {
             if idle_at <= now {
                 return Turn::Idle;
             }
-            let wait = state.events_due.map_or(idle_at, |due| due.min(idle_at)) - now;
-            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            let until = [state.jobs_due, state.events_due].into_iter().flatten().fold(idle_at, Instant::min);
+            state.looks_at = Some(until);
+            state = self.changed.wait_timeout(state, until - now).unwrap_or_else(PoisonError::into_inner).0;
+            state.looks_at = None;
         }
     }
 
@@ -110,9 +119,18 @@ impl Queue {
         let mut state = self.state();
         state.closed = true;
         // Also what is not due yet.
-        state.events_due = state.events_due.map(|_due| Instant::now());
-        drop(state);
-        self.changed.notify_one();
+        let now = Instant::now();
+        state.jobs_due = state.jobs_due.map(|_due| now);
+        state.events_due = state.events_due.map(|_due| now);
+        self.rouse(state, now);
+    }
+
+    /// Wakes the writer if it would sleep beyond that.
+    fn rouse(&self, mut state: MutexGuard<'_, State>, due: Instant) {
+        if state.looks_at.take_if(|at| due < *at).is_some() {
+            drop(state);
+            self.changed.notify_one();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,14 +142,68 @@ impl Wake for Queue {
     fn soon(&self) {
         let mut state = self.state();
         if state.events_due.is_none() {
-            state.events_due = Some(Instant::now() + EVENTS_WAIT);
-            drop(state);
-            self.changed.notify_one();
+            let due = Instant::now() + EVENTS_WAIT;
+            state.events_due = Some(due);
+            self.rouse(state, due);
         }
     }
 
     fn now(&self) {
-        self.state().events_due = Some(Instant::now());
-        self.changed.notify_one();
+        let mut state = self.state();
+        let now = Instant::now();
+        state.events_due = Some(now);
+        self.rouse(state, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{run::Origin, store::EventLog};
+
+    fn begin(queue: &Queue) {
+        let run = NewRun {
+            id: RunId::random(),
+            workspace: "/w".into(),
+            origin: Origin::Api,
+            created: SystemTime::now(),
+            log: EventLog::in_memory(),
+            note: serde_json::Value::Null,
+            claim: None,
+            callback: None,
+        };
+        drop(queue.push(Command::Create(Box::new(run))));
+    }
+
+    fn written(queue: &Queue) -> usize {
+        match queue.next(Duration::from_secs(20)) {
+            Turn::Write { jobs, events: false } => jobs.len(),
+            Turn::Write { .. } | Turn::Idle | Turn::Over => panic!("there was something else to do"),
+        }
+    }
+
+    #[test]
+    fn a_short_run_is_written_at_once_with_its_end() {
+        let queue = Queue::default();
+        begin(&queue);
+        drop(queue.push(Command::Purge(RunId::random())));
+        assert_eq!(written(&queue), 2);
+        begin(&queue);
+        let begun = Instant::now();
+        assert_eq!(written(&queue), 1, "its end did not come");
+        assert!(begun.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_sleeping_writer_is_woken_for_what_is_due_before_it_looks() {
+        let queue = Queue::default();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| written(&queue));
+            while queue.state().looks_at.is_none() {
+                std::thread::yield_now();
+            }
+            begin(&queue);
+            assert_eq!(writer.join().unwrap(), 1);
+        });
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{
     block,
     convert::{
-        damaged, from_integer, from_json, from_millis, path_bytes, to_id, to_integer, to_millis, to_path,
+        damaged, from_integer, from_json, from_millis, path_bytes, place, to_id, to_integer, to_millis,
+        to_path,
     },
     outcome,
 };
@@ -110,13 +111,18 @@ pub(super) fn events(
     id: RunId,
     after: u64,
 ) -> rusqlite::Result<Vec<Arc<LoggedEvent>>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT events FROM event_block
-         WHERE run = (SELECT number FROM run WHERE id = ?1) AND last > ?2 ORDER BY first LIMIT 1",
-    )?;
-    let block = statement.query_row(params![id.bytes(), to_integer(after)], |row| {
-        block::decode(row.get_ref(0)?.as_blob()?).map_err(damaged)
-    });
+    let number = connection
+        .prepare_cached("SELECT number FROM run WHERE id = ?1")?
+        .query_row([id.bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(number) = number else { return Ok(Vec::new()) };
+    let block = connection
+        .prepare_cached(
+            "SELECT block FROM events WHERE place BETWEEN ?1 AND ?2 AND last > ?3 ORDER BY place LIMIT 1",
+        )?
+        .query_row(params![place(number, 0), place(number, u64::MAX), to_integer(after)], |row| {
+            block::decode(row.get_ref(0)?.as_blob()?).map_err(damaged)
+        });
     let mut events = block.optional()?.unwrap_or_default();
     events.retain(|event| event.sequence > after);
     Ok(events)

@@ -59,8 +59,8 @@ impl Retention {
     /// The oldest finished runs lose their events first, then they go themselves.
     fn shrink(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let mut events = connection.prepare_cached(
-            "DELETE FROM event_block WHERE rowid IN (SELECT event_block.rowid FROM event_block
-             JOIN run ON run = number WHERE status <> 'running' ORDER BY run, first LIMIT ?1)",
+            "DELETE FROM events WHERE place IN (SELECT place FROM events
+             JOIN run ON number = place >> 16 WHERE status <> 'running' ORDER BY place LIMIT ?1)",
         )?;
         let mut runs = connection.prepare_cached(
             "DELETE FROM run WHERE number IN

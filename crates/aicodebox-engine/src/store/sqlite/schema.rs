@@ -90,6 +90,27 @@ const STEPS: &[&str] = &[
         new INTEGER PRIMARY KEY
     ) STRICT;
 ",
+    // What belongs to a run by number lies in one tree, ordered by run and number: a short run touches a page less.
+    "
+    CREATE TABLE events (
+        place INTEGER PRIMARY KEY,            -- 65536 * run + number of the first event
+        last INTEGER NOT NULL,
+        block BLOB NOT NULL
+    ) STRICT;
+    INSERT INTO events SELECT 65536 * run + first, last, events FROM event_block;
+    DROP TABLE event_block;
+
+    ALTER TABLE outcome ADD COLUMN answer TEXT; -- none: it is in the record
+    CREATE TABLE answer_piece (
+        place INTEGER PRIMARY KEY,            -- 65536 * run + number of the piece
+        piece BLOB NOT NULL
+    ) STRICT;
+
+    CREATE TRIGGER run_gone AFTER DELETE ON run BEGIN
+        DELETE FROM events WHERE place BETWEEN 65536 * old.number AND 65536 * old.number + 65535;
+        DELETE FROM answer_piece WHERE place BETWEEN 65536 * old.number AND 65536 * old.number + 65535;
+    END;
+",
 ];
 
 /// The version of the tables that this program knows.
@@ -114,4 +135,54 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     transaction.pragma_update(None, "user_version", version())?;
     transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::{block, outcome, read};
+    use crate::{
+        run::{RunEvent, RunId},
+        store::LoggedEvent,
+    };
+
+    #[test]
+    fn what_an_older_version_kept_is_read() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..2] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 2).unwrap();
+        let id = RunId::random();
+        connection
+            .execute(
+                "INSERT INTO run (number, id, status, surface, created, workspace, origin)
+                 VALUES (7, ?1, 'completed', 'api', 1, x'2f77', '\"api\"')",
+                [id.bytes()],
+            )
+            .unwrap();
+        let event = LoggedEvent {
+            sequence: 300,
+            at: 1,
+            attempt: 0,
+            native_sequence: 0,
+            event: RunEvent::Delta("hi".into()),
+        };
+        let block = block::encode(&[event.clone().into()]).next().unwrap().unwrap();
+        connection.execute("INSERT INTO event_block VALUES (7, 300, 300, ?1)", [block.bytes]).unwrap();
+        let record = serde_json::json!({
+            "id": id, "verdict": "ok", "text": "the answer", "finish": "stop", "attempts": [],
+            "exit_code": 0, "took": {"secs": 1, "nanos": 0},
+        });
+        connection
+            .execute("INSERT INTO outcome VALUES (7, ?1, x'', x'', 0, x'', x'', 0)", [record.to_string()])
+            .unwrap();
+
+        migrate(&mut connection).unwrap();
+        assert_eq!(found(&connection).unwrap(), version());
+        assert_eq!(outcome::read(&connection, 7).unwrap().unwrap().text, "the answer");
+        let events = read::events(&connection, id, 299).unwrap();
+        assert_eq!(events, [event.into()]);
+        assert!(read::events(&connection, id, 300).unwrap().is_empty());
+    }
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     block,
-    convert::{damaged, path_bytes, to_integer, to_json, to_millis},
+    convert::{damaged, path_bytes, place, to_integer, to_json, to_millis},
     ledger, outcome,
     queue::Command,
 };
@@ -105,10 +105,10 @@ pub(super) fn events(
 ) -> rusqlite::Result<()> {
     let events = run.log.unwritten();
     let Some(last) = events.last() else { return Ok(()) };
-    let mut insert = connection.prepare_cached("INSERT INTO event_block VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = connection.prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)")?;
     for block in block::encode(&events) {
         let block = block.map_err(|error| damaged(error.to_string()))?;
-        insert.execute(params![run.number, to_integer(block.first), to_integer(block.last), block.bytes])?;
+        insert.execute(params![place(run.number, block.first), to_integer(block.last), block.bytes])?;
     }
     written.push((run.log.clone(), last.sequence));
     Ok(())
