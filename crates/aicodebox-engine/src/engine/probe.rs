@@ -75,7 +75,7 @@ impl Inner {
             launch.cwd.clone_from(&host.home);
             match self.config.pool.supervise(launch, limits, &Stop::default(), &mut Ignored).await {
                 Ok(exit) => {
-                    flags.extend((probe.read)(&(exit.stdout.to_text() + "\n" + &exit.stderr.to_text())))
+                    flags.extend((probe.read)(&(exit.stdout.to_string() + "\n" + &exit.stderr.to_string())))
                 }
                 // Flags that nobody answered for count as known.
                 Err(error) => tracing::warn!(%error, "the agent could not be asked for its flags"),

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -82,20 +82,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Both parts as text; a gap is marked, bad UTF-8 replaced.
-    pub fn to_text(&self) -> String {
-        if self.dropped == 0 {
-            let mut all = self.head.clone();
-            all.extend_from_slice(&self.tail);
-            return String::from_utf8_lossy(&all).into_owned();
-        }
-        format!(
-            "{}\n[… {} bytes left out …]\n{}",
-            String::from_utf8_lossy(&self.head),
-            self.dropped,
-            String::from_utf8_lossy(&self.tail)
-        )
-    }
+    /// Nothing was written.
+    pub const EMPTY: Self = Self { head: Vec::new(), tail: Vec::new(), dropped: 0 };
 
     /// At most the last `limit` bytes as text, cut at a character.
     pub fn tail_text(&self, limit: usize) -> String {
@@ -106,6 +94,22 @@ impl Capture {
             start += 1;
         }
         String::from_utf8_lossy(&all[start..]).into_owned()
+    }
+}
+
+/// Both parts as text; a gap is marked, bad UTF-8 replaced.
+impl fmt::Display for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dropped > 0 {
+            f.write_str(&String::from_utf8_lossy(&self.head))?;
+            write!(f, "\n[… {} bytes left out …]\n", self.dropped)?;
+            return f.write_str(&String::from_utf8_lossy(&self.tail));
+        }
+        if self.tail.is_empty() {
+            return f.write_str(&String::from_utf8_lossy(&self.head));
+        }
+        // A character may lie in both.
+        f.write_str(&String::from_utf8_lossy(&[self.head.as_slice(), &self.tail].concat()))
     }
 }
 

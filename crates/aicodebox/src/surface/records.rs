@@ -14,6 +14,9 @@ pub(crate) struct Records {
     pub(crate) truncated: bool,
 }
 
+/// Where nobody asked for them.
+pub(crate) static NO_RECORDS: Records = Records { events: Vec::new(), truncated: false };
+
 impl Records {
     /// Reads them all.
     ///

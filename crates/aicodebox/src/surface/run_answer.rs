@@ -10,6 +10,9 @@ use utoipa::ToSchema;
 
 use super::{records::Records, run_event, wire::Wire};
 
+/// What an agent wrote that never started.
+static NO_OUTPUT: Capture = Capture::EMPTY;
+
 /// What the caller wants to see of the outcome. Kept with the run, for those who fetch it later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
@@ -91,8 +94,9 @@ pub(crate) struct RunAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorPart<'a>>,
     /// What the agent wrote, by `includeRaw`: at most the first and the last MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "captured")]
+    #[schema(value_type = Option<String>)]
+    stdout: Option<&'a Capture>,
     /// Something between the two was left out.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(required = false)]
@@ -201,10 +205,10 @@ impl<'a> RunAnswer<'a> {
         let last_error = outcome.attempts.last().and_then(|attempt| attempt.parse_error.as_deref());
         let retries = outcome.attempts.len().checked_sub(1);
         let exit = outcome.exit.as_ref();
-        let stdout = exit.map(|exit| &exit.stdout).filter(|_| shape.raw);
+        let stdout = shape.raw.then(|| exit.map_or(&NO_OUTPUT, |exit| &exit.stdout));
         let stderr = exit.map(|exit| &exit.stderr).filter(|_| shape.raw || outcome.exit_code != 0);
         // An agent that never ran, or was stopped before it said a word, leaves the explaining to us.
-        let stderr_text = match (stderr.map(Capture::to_text).filter(|text| !text.is_empty()), failure) {
+        let stderr_text = match (stderr.map(Capture::to_string).filter(|text| !text.is_empty()), failure) {
             (None, Some(failure)) if outcome.exit_code != 0 => Some(failure.message.clone()),
             (text, _) => text.or((shape.raw || outcome.exit_code != 0).then(String::new)),
         };
@@ -224,11 +228,16 @@ impl<'a> RunAnswer<'a> {
             events: shape.events.then(|| events(records, backend)),
             events_truncated: shape.events && records.truncated,
             error: failure.zip(kind).map(|(failure, kind)| ErrorPart { kind, message: &failure.message }),
-            stdout: stdout.map(Capture::to_text).or(shape.raw.then(String::new)),
+            stdout,
             stdout_truncated: stdout.is_some_and(|capture| capture.dropped > 0),
             stderr: stderr_text,
             stderr_truncated: stderr.is_some_and(|capture| capture.dropped > 0),
         }
+    }
+
+    /// The same with nothing for a text.
+    pub(crate) fn without_text(self) -> Self {
+        Self { text: "", ..self }
     }
 
     /// The same with the run's status, whatever it is.
@@ -262,6 +271,14 @@ fn events<'a>(records: &'a Records, backend: &'a str) -> Vec<Record<'a>> {
 /// A path as JSON text; what is not UTF-8 in it is replaced.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
+}
+
+/// Written as it is escaped: there may be two MiB.
+fn captured<S: Serializer>(capture: &Option<&Capture>, serializer: S) -> Result<S::Ok, S::Error> {
+    match capture {
+        Some(capture) => serializer.collect_str(capture),
+        None => serializer.serialize_none(),
+    }
 }
 
 fn is_false(flag: &bool) -> bool {

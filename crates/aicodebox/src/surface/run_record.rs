@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{
-    records::Records,
+    records::NO_RECORDS,
     run_answer::{self, RunAnswer, Shape},
 };
 
@@ -64,7 +64,6 @@ struct RunningAnswer<'a> {
 impl<'a> RunRecordAnswer<'a> {
     /// All of it but the provider's records, which the run's events have.
     pub(crate) fn new(record: &'a RunRecord, queued: bool, backend: &'a str) -> Self {
-        static NO_RECORDS: Records = Records { events: Vec::new(), truncated: false };
         let state = match record.outcome.as_deref() {
             None => State::Running(RunningAnswer {
                 run_id: record.id,

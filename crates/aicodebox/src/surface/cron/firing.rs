@@ -160,7 +160,8 @@ impl Firing {
         let stream = |of: fn(&aicodebox_engine::run::Exit) -> String| {
             outcome.exit.as_ref().map(of).unwrap_or_default()
         };
-        let (stdout, stderr) = (stream(|exit| exit.stdout.to_text()), stream(|exit| exit.stderr.to_text()));
+        let (stdout, stderr) =
+            (stream(|exit| exit.stdout.to_string()), stream(|exit| exit.stderr.to_string()));
         self.record(outcome.status().name(), &outcome.text, (&stdout, &stderr), more).await;
         let text = failure.map(|failure| failure_text(failure, Some(outcome)));
         match text {

@@ -14,6 +14,7 @@ mod events;
 mod files;
 mod health;
 mod idempotency;
+mod long_answer;
 mod metrics;
 mod openapi;
 mod problem;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Api, Problem, body, idempotency,
+    Api, Problem, body, idempotency, long_answer,
     run_request::{Asked, RunBody},
 };
 use crate::{
@@ -115,7 +115,7 @@ async fn wait(api: &Api, mut handle: RunHandle, shape: Shape) -> Result<Response
     let backend = &api.engine().adapter().name;
     let records = api.records(handle.id, shape).await?;
     let answer = RunAnswer::new(&handle.workspace, &outcome, &records, backend, shape);
-    Ok(Json(RunSays::Answer(Box::new(answer))).into_response())
+    Ok(long_answer::response(answer, &outcome))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -150,7 +150,7 @@ pub(crate) async fn result(
     let Query(query) = query.map_err(|error| Problem::unprocessable("runId", error))?;
     let id = query.run_id.ok_or_else(|| Problem::unprocessable("runId", "is required"))?;
     let record = api.record(&id).await?.ok_or_else(Problem::no_such_run)?;
-    let Some(outcome) = record.outcome.as_deref() else {
+    let Some(outcome) = &record.outcome else {
         let status = RunStatus::Running.name();
         let standing =
             Standing { run_id: record.id, workspace: &record.workspace, status, fire_and_forget: None };
@@ -160,7 +160,7 @@ pub(crate) async fn result(
     let backend = &api.engine().adapter().name;
     let records = api.records(record.id, shape).await?;
     let answer = RunAnswer::new(&record.workspace, outcome, &records, backend, shape);
-    Ok(Json(RunSays::Answer(Box::new(answer.with_status(outcome.status())))).into_response())
+    Ok(long_answer::response(answer.with_status(outcome.status()), outcome))
 }
 
 #[derive(Serialize, ToSchema)]
