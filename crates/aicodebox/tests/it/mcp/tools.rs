@@ -2,8 +2,11 @@ use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Revision, beside_the_api};
-use crate::harness::{EVENTS, SHELL, eventually};
+use super::client::{Client, Revision, alone, beside_the_api};
+use crate::{
+    harness::{EVENTS, SHELL, eventually},
+    telegram::fake::{FakeTelegram, TOKEN},
+};
 
 const REVISIONS: [Revision; 2] = [Revision::Of2025, Revision::Of2026];
 
@@ -205,5 +208,30 @@ fn every_tool_has_hints_and_schemas() {
         };
         assert_eq!(hint("read_file", "readOnlyHint"), true);
         assert_eq!(hint("run_prompt", "destructiveHint"), true);
+    }
+}
+
+#[test]
+fn it_answers_beside_the_bot_and_the_jobs() {
+    let telegram = FakeTelegram::start();
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = folder.path().join("cron.yml");
+    let job = "jobs:\n  - name: tick\n    schedule: '* * * * * *'\n    instruction: echo ticked\n    telegram_chat_id: 5\n";
+    fs::write(&jobs, job).unwrap();
+    let server = alone()
+        .env("AICODEBOX_CRON_MODE", "1")
+        .env("AICODEBOX_CRON_MODE_FILE", jobs.to_str().unwrap())
+        .env("AICODEBOX_TELEGRAM_MODE", "1")
+        .env("AICODEBOX_TELEGRAM_MODE_TOKEN", TOKEN)
+        .env("AICODEBOX_TELEGRAM_MODE_API_URL", telegram.url())
+        .env("TELEGRAM_CHAT_ID", "5")
+        .start();
+    telegram.writes(5, "echo from the chat");
+    telegram.said(5, "from the chat");
+    telegram.said(5, "ticked");
+    for revision in REVISIONS {
+        let (text, _) =
+            Client::of(&server, revision).good("run_prompt", json!({"prompt": "echo from a tool"}));
+        assert!(text.contains("from a tool"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ mod chat;
 mod commands;
 mod cron;
 mod delivery;
-mod fake;
+pub(crate) mod fake;
 mod files;
 mod http;
 mod load;
