@@ -19,7 +19,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -190,16 +190,8 @@ impl Engine {
             prepared => prepared,
         };
         let ignored = prepared.as_ref().map(|prepared| prepared.ignored.clone()).unwrap_or_default();
-        let created = self.0.config.store.create(NewRun {
-            id,
-            workspace: workspace.clone(),
-            origin: origin.clone(),
-            created: SystemTime::now(),
-            log: log.clone(),
-            note,
-            claim,
-            callback,
-        });
+        let run = NewRun::new(id, workspace.clone(), origin.clone(), log.clone());
+        let created = self.0.config.store.create(NewRun { note, claim, callback, ..run });
         let (stop, begun) = (runner.stop(), runner.begins.subscribe());
         let (publish, outcome) = watch::channel(None);
         let hold = Hold::new(stop.clone(), outcome.clone());

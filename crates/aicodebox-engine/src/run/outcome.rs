@@ -122,6 +122,23 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
+    /// One with nothing answered and nothing started, at once.
+    pub fn bare(id: RunId, verdict: Verdict) -> Self {
+        Self {
+            id,
+            verdict,
+            text: String::new(),
+            parsed: None,
+            finish: Finish::Stop,
+            session: None,
+            usage: None,
+            attempts: Vec::new(),
+            exit_code: 0,
+            exit: None,
+            took: Duration::ZERO,
+        }
+    }
+
     /// The failure, if there is one.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.verdict {

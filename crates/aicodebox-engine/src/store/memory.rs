@@ -257,35 +257,14 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Finish, Origin, RunStatus, SessionKey, Verdict};
+    use crate::run::{Origin, RunStatus, SessionKey, Verdict};
 
     fn record(id: RunId) -> NewRun {
-        NewRun {
-            id,
-            workspace: "/w".into(),
-            origin: Origin::Api,
-            created: SystemTime::now(),
-            log: EventLog::in_memory(),
-            note: serde_json::Value::Null,
-            claim: None,
-            callback: None,
-        }
+        NewRun::new(id, "/w".into(), Origin::Api, EventLog::in_memory())
     }
 
     fn outcome(id: RunId, text: &str) -> Arc<RunOutcome> {
-        Arc::new(RunOutcome {
-            id,
-            verdict: Verdict::Ok,
-            text: text.into(),
-            parsed: None,
-            finish: Finish::Stop,
-            session: None,
-            usage: None,
-            attempts: Vec::new(),
-            exit_code: 0,
-            exit: None,
-            took: Duration::ZERO,
-        })
+        Arc::new(RunOutcome { text: text.into(), ..RunOutcome::bare(id, Verdict::Ok) })
     }
 
     #[tokio::test]

@@ -26,6 +26,14 @@ pub struct NewRun {
     pub callback: Option<String>,
 }
 
+impl NewRun {
+    /// One that is accepted now, with no note, key or callback.
+    pub fn new(id: RunId, workspace: PathBuf, origin: Origin, log: Arc<EventLog>) -> Self {
+        let created = SystemTime::now();
+        Self { id, workspace, origin, created, log, note: Value::Null, claim: None, callback: None }
+    }
+}
+
 /// What is known of a run.
 #[derive(Clone, Debug)]
 pub struct RunRecord {

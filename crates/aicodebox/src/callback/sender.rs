@@ -138,7 +138,7 @@ mod tests {
     };
 
     use aicodebox_engine::{
-        run::{Finish, Origin, RunId, RunOutcome, Verdict},
+        run::{Origin, RunId, RunOutcome, Verdict},
         store::{MemoryStore, NewRun},
     };
 
@@ -169,29 +169,11 @@ mod tests {
         let store = MemoryStore::new(Duration::from_secs(60), 1 << 20);
         let id = RunId::random();
         let run = NewRun {
-            id,
-            workspace: "/w".into(),
-            origin: Origin::Api,
-            created: SystemTime::now(),
-            log: store.log(),
-            note: serde_json::Value::Null,
-            claim: None,
             callback: Some(url.to_owned()),
+            ..NewRun::new(id, "/w".into(), Origin::Api, store.log())
         };
         store.create(run).await.unwrap();
-        let outcome = RunOutcome {
-            id,
-            verdict: Verdict::Ok,
-            text: "hi".into(),
-            parsed: None,
-            finish: Finish::Stop,
-            session: None,
-            usage: None,
-            attempts: Vec::new(),
-            exit_code: 0,
-            exit: None,
-            took: Duration::ZERO,
-        };
+        let outcome = RunOutcome { text: "hi".into(), ..RunOutcome::bare(id, Verdict::Ok) };
         store.finish(id, Arc::new(outcome)).await.unwrap();
         (Arc::new(store), id)
     }

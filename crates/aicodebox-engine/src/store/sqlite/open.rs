@@ -16,7 +16,7 @@ use super::{
     fault::{explain, is_damage},
     schema, write,
 };
-use crate::run::{Failure, FailureKind, Finish, RunId, RunOutcome, Verdict};
+use crate::run::{Failure, FailureKind, RunId, RunOutcome, Verdict};
 
 const FILE: &str = "runs.db";
 const LOCK: &str = "lock";
@@ -231,17 +231,5 @@ fn interrupt(connection: &mut Connection) -> rusqlite::Result<()> {
 
 fn interrupted(id: RunId) -> RunOutcome {
     let failure = Failure::new(FailureKind::Shutdown, "interrupted: the server ended before the run did");
-    RunOutcome {
-        id,
-        verdict: Verdict::Failed(failure),
-        text: String::new(),
-        parsed: None,
-        finish: Finish::Stop,
-        session: None,
-        usage: None,
-        attempts: Vec::new(),
-        exit_code: 143,
-        exit: None,
-        took: Duration::ZERO,
-    }
+    RunOutcome { exit_code: 143, ..RunOutcome::bare(id, Verdict::Failed(failure)) }
 }

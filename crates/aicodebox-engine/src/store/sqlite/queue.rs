@@ -162,16 +162,7 @@ mod tests {
     use crate::{run::Origin, store::EventLog};
 
     fn begin(queue: &Queue) {
-        let run = NewRun {
-            id: RunId::random(),
-            workspace: "/w".into(),
-            origin: Origin::Api,
-            created: SystemTime::now(),
-            log: EventLog::in_memory(),
-            note: serde_json::Value::Null,
-            claim: None,
-            callback: None,
-        };
+        let run = NewRun::new(RunId::random(), "/w".into(), Origin::Api, EventLog::in_memory());
         drop(queue.push(Command::Create(Box::new(run))));
     }
 

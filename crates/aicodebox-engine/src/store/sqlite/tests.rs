@@ -23,16 +23,8 @@ fn try_open(dir: &Path) -> Result<SqliteStore, OpenError> {
 }
 
 fn new_run(store: &SqliteStore) -> NewRun {
-    NewRun {
-        id: RunId::random(),
-        workspace: "/w/é".into(),
-        origin: Origin::Api,
-        created: SystemTime::now(),
-        log: store.log(),
-        note: json!({"shape": 1}),
-        claim: None,
-        callback: None,
-    }
+    let note = json!({"shape": 1});
+    NewRun { note, ..NewRun::new(RunId::random(), "/w/é".into(), Origin::Api, store.log()) }
 }
 
 fn outcome(id: RunId, text: &str) -> Arc<RunOutcome> {

@@ -61,7 +61,7 @@ fn pieces(outcome: Arc<RunOutcome>) -> impl Iterator<Item = Bytes> + Send {
 
 #[cfg(test)]
 mod tests {
-    use aicodebox_engine::run::{Finish, RunId, Verdict};
+    use aicodebox_engine::run::{RunId, Verdict};
     use http_body_util::BodyExt;
     use serde_json::Value;
 
@@ -69,19 +69,7 @@ mod tests {
     use crate::surface::{records::NO_RECORDS, run_answer::Shape};
 
     fn outcome(text: String) -> Arc<RunOutcome> {
-        Arc::new(RunOutcome {
-            id: RunId::random(),
-            verdict: Verdict::Ok,
-            text,
-            parsed: None,
-            finish: Finish::Stop,
-            session: None,
-            usage: None,
-            attempts: Vec::new(),
-            exit_code: 0,
-            exit: None,
-            took: std::time::Duration::ZERO,
-        })
+        Arc::new(RunOutcome { text, ..RunOutcome::bare(RunId::random(), Verdict::Ok) })
     }
 
     #[tokio::test]
