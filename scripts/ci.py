@@ -6,7 +6,9 @@ not list is a failure. Arguments choose checks; without any, all are run.
 """
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "ci"
 
 # Minutes after which a check is ended: about twice its budget on two cores, with a build from nothing.
-CHECKS = {"test": 25, "demo": 5, "lint": 10, "test-agents": 20, "test-clients": 15, "fuzz": 10, "bench": 20}
-
-# Those that are run only when they are named.
-NAMED = {"test-image": 25}
+CHECKS = {"test": 25, "demo": 5, "lint": 10, "test-agents": 20, "test-clients": 15, "fuzz": 10, "test-image": 25, "bench": 20}
 
 ALL_MINUTES = 54
 """What all checks have together. One that does not fit any more is skipped, and one that is at work then is ended; the
 last ones are those that cost most."""
+
+CLEAN_UP_SECONDS = 40
+"""What a check has between being asked to end and being killed; containers and an engine take longer than a server."""
 
 SUMMARIES = (
     re.compile(r"Summary \[.*?\] +\d+ tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<hung>\d+) timed out)?"),
@@ -73,7 +75,7 @@ def run(check: str, listed: set[str], end: float) -> Result:
     if start + 60 > end:
         print(f"== make {check}: no time is left", flush=True)
         return late
-    own = (CHECKS | NAMED)[check] * 60
+    own = CHECKS[check] * 60
     limit = min(own, end - start)
     print(f"== make {check}", flush=True)
     with log.open("wb") as out:
@@ -82,13 +84,15 @@ def run(check: str, listed: set[str], end: float) -> Result:
         try:
             code = child.wait(limit)
         except subprocess.TimeoutExpired:
-            subprocess.run(["kill", "-KILL", "--", f"-{child.pid}"], check=False)
-            child.wait()
+            end_group(child)
             code = 124
             out.write(f"\nended after {limit / 60:.0f} minutes\n".encode())
             if limit < own:
                 print(f"   ended after {limit:.0f} s: no time is left", flush=True)
                 return late
+        except KeyboardInterrupt:
+            end_group(child)
+            raise
     text = log.read_text(errors="replace")
     result = read(check, text, code, listed)
     print(f"   {'ok' if result.failed == 0 else 'FAILED'} after {time.monotonic() - start:.0f} s", flush=True)
@@ -97,10 +101,27 @@ def run(check: str, listed: set[str], end: float) -> Result:
     return result
 
 
+def end_group(leader: subprocess.Popen) -> None:
+    """Asks every process of a check to end, and kills what does not; `make` may be gone before those that it started."""
+    deadline = time.monotonic() + CLEAN_UP_SECONDS
+    try:
+        os.killpg(leader.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            leader.poll()
+            os.killpg(leader.pid, 0)
+            time.sleep(0.1)
+        os.killpg(leader.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    leader.wait()
+
+
 def main() -> int:
     checks = sys.argv[1:] or list(CHECKS)
     listed = set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / "skips.md").read_text(), re.MULTILINE))
     LOGS.mkdir(parents=True, exist_ok=True)
+    # Whoever ends this ends the check that is at work.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     end = time.monotonic() + ALL_MINUTES * 60
     results = [run(check, listed, end) for check in checks]
 

@@ -183,6 +183,27 @@ def passthrough_has_a_terminal(engine: Engine) -> None:
             assert terminal.code() == 9, terminal.screen
 
 
+def mcp_beside_the_agents_own_interface(engine: Engine) -> None:
+    """It answers while the agent runs, whose end is that of the box, and the agent does not see its token."""
+    says = "#!/bin/sh\ntrap 'exit 42' TERM\nenv\necho ready $*\nwhile :; do sleep 0.1; done\n"
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
+    with scratch() as folder:
+        options = [*agent(script(folder, "agent", says)), "--env", "AICODEBOX_MCP_MODE=1",
+                   "--env", f"AICODEBOX_MCP_MODE_TOKEN={TOKEN}"]
+        for init in ([], ["--init"]):
+            with Container(engine, BOX, *options, *init, args=("one",), token=TOKEN) as box:
+                assert TOKEN not in box.wait_for("ready one")
+                headers = {"Accept": "application/json, text/event-stream", "Host": "localhost:8081"}
+                box.wait_until_up(8081)
+                answer = box.request("POST", "/mcp", begin, port=8081, headers=headers)
+                assert answer.status == 200 and "aicodebox" in answer.text, answer.text
+                refused = box.request("POST", "/mcp", begin, port=8081, headers={**headers, "Authorization": "Bearer other"})
+                assert refused.status == 401, refused.text
+                code, seconds = box.stop()
+                assert code == 42 and seconds < 10, (code, seconds, box.logs())
+
+
 # PID 1.
 
 def orphans_are_reaped(engine: Engine) -> None:
@@ -430,6 +451,28 @@ def nothing_can_be_planted(engine: Engine) -> None:
         assert "planted" not in box.logs(), box.logs()
 
 
+def a_planted_script_is_the_agents_alone(engine: Engine) -> None:
+    """First-run scripts of the state directory are for agents to write: so root runs none, and they see no secret."""
+    plant = ("mkdir -p ~/.aicodebox/init.d; cat > ~/.aicodebox/init.d/x.sh <<'END'\n"
+             "{ echo planted $(id -un); env; cat /proc/*/environ /run/secrets/token; } > ~/.aicodebox/seen 2>&1\nEND\n")
+    with scratch() as folder:
+        (folder / "state").mkdir()
+        os.chown(folder / "state", 1000, 1000)
+        secret = script(folder, "token", TOKEN)
+        secret.chmod(0o400)
+        options = ["--volume", f"{folder}/state:/home/aicode/.aicodebox", "--volume", f"{secret}:/run/secrets/token:ro",
+                   "--env", "AICODEBOX_API_MODE_TOKEN=", "--env", "AICODEBOX_API_MODE_TOKEN_FILE=/run/secrets/token"]
+        with serving(engine, *options) as box:
+            box.run(plant)
+            box.engine.run("restart", box.name)
+            box.wait_until_up()
+            # The first run was before.
+            assert not (folder / "state" / "seen").exists()
+        with serving(engine, *options):
+            seen = (folder / "state" / "seen").read_text(errors="replace")
+            assert seen.startswith("planted aicode\n") and "Permission denied" in seen and TOKEN not in seen, seen
+
+
 def roots_processes_end_with_their_run(engine: Engine) -> None:
     with serving(engine) as box:
         # They ignore what is polite, and the agent's user may not kill them.
@@ -451,14 +494,16 @@ def the_auth_file_is_never_executed(engine: Engine) -> None:
         assert "OPENAI_API_KEY=sk-1" in seen and "executed\n" not in seen.split("OPENAI")[0], seen
         assert "executed" not in box.exec("ls", "/workspace") and "/evil.so" not in seen and "planted" not in seen, seen
         assert "LD_PRELOAD is not for this file to set" in box.logs(), box.logs()
+        refused = box.request("POST", "/run", {"prompt": "id"}, headers={"Authorization": "Bearer planted"})
+        assert refused.status == 401, refused.text
 
 
 CASES = [
     labels, structure, tools_are_there, the_demo_answers, every_argument_is_the_agents, exit_codes_are_the_agents,
-    passthrough_has_a_terminal, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
+    passthrough_has_a_terminal, mcp_beside_the_agents_own_interface, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
     stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, a_server_ends_with_its_init,
     scripts_run_once_and_in_order, stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
     the_group_of_the_engines_socket_is_joined, it_works_as_anybody, no_secret_is_to_be_seen,
     a_secret_from_a_file_is_roots_alone, nothing_can_be_planted, the_auth_file_is_never_executed,
-    roots_processes_end_with_their_run,
+    a_planted_script_is_the_agents_alone, roots_processes_end_with_their_run,
 ]

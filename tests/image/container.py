@@ -109,7 +109,7 @@ class Terminal:
         self.engine, self.name, self.screen = engine, f"aicodebox-test-{uuid.uuid4().hex[:12]}", ""
         self.keyboard, end = pty.openpty()
         self.process = subprocess.Popen(
-            [engine.client, "run", "--rm", "--interactive", "--tty", "--name", self.name, *options, image, *args],
+            [engine.client, "run", "--rm", "--interactive", "--tty", "--label", engine.label, "--name", self.name, *options, image, *args],
             env=engine.env, stdin=end, stdout=end, stderr=end, start_new_session=True)
         os.close(end)
 
@@ -133,6 +133,7 @@ class Terminal:
     def wait_for(self, text: str, pressing: str = "") -> None:
         """Waits until the text is on the screen, pressing these keys again and again."""
         def seen() -> bool:
+            ended = self.process.poll() is not None
             if pressing:
                 self.press(pressing)
             while select.select([self.keyboard], [], [], 0.05)[0]:
@@ -140,6 +141,7 @@ class Terminal:
                     self.screen += os.read(self.keyboard, 65536).decode(errors="replace")
                 except OSError:
                     break
+            assert text in self.screen or not ended, f"it ended without {text!r} on the screen:\n{self.screen[-2000:]}"
             return text in self.screen
         eventually(f"{text!r} is on the screen", seen, lambda: self.screen)
 

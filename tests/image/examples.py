@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import shutil
 import sys
 import threading
+import urllib.request
 from pathlib import Path
 
 import images
@@ -127,17 +130,49 @@ def a_file_adapter(engine: Engine) -> None:
         ask_everywhere(box, port, "large", "12345", "model was asked 5 characters.")
 
 
-def compose_and_kubernetes(engine: Engine) -> None:
-    """Both are read by whoever would use them, as far as that is on this machine; at least their YAML is right."""
+def compose(engine: Engine) -> None:
+    """The compose file as it is, but for the port and a mark: the box becomes healthy, and its token is that of the file."""
+    socket, port = engine.env.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"), free_port()
     with scratch() as folder:
-        (folder / "api-token").write_text("x")
-        done = engine.run("run", "--rm", "--entrypoint", "docker", "--volume", f"{EXAMPLES}:/examples:ro", images.BOX,
-                          "compose", "--file", "/examples/compose.yaml", "config", "--quiet", check=False)
-        assert done.returncode == 0, done.stderr
-        program = "import yaml; print(len(list(yaml.safe_load_all(open('/examples/kubernetes/box.yaml')))))"
-        done = engine.run("run", "--rm", "--entrypoint", "bash", "--volume", f"{EXAMPLES}:/examples:ro", images.BOX,
-                          "-c", f"pip install --quiet pyyaml >/dev/null 2>&1; python3 -c \"{program}\"", check=False)
-        assert done.stdout.strip() == "2", done.stdout + done.stderr
+        shutil.copy(EXAMPLES / "compose.yaml", folder)
+        (folder / "api-token").write_text(TOKEN)
+        (folder / "api-token").chmod(0o400)
+        (folder / "workspace").mkdir()
+        os.chown(folder / "workspace", 1234, 1234)
+        (folder / "test.yaml").write_text(
+            f"services: {{box: {{labels: [{engine.label}], ports: !override ['127.0.0.1:{port}:8080']}}}}\n"
+            f"volumes: {{state: {{labels: [{engine.label}]}}}}\nnetworks: {{default: {{labels: [{engine.label}]}}}}\n")
+
+        def ask(*words: str) -> str:
+            # The plugin is in the box; an engine resolves paths on its own machine, so they are the same in both.
+            done = engine.run("run", "--rm", "--network", "none", "--entrypoint", "docker", "--workdir", str(folder),
+                              "--volume", f"{folder}:{folder}", "--volume", f"{socket}:/var/run/docker.sock",
+                              "--env", f"BOX={images.BOX}", images.BOX, "compose", "--project-name", folder.name.lower(),
+                              "--file", "compose.yaml", "--file", "test.yaml", *words, check=False)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        try:
+            ask("up", "--detach", "--wait")
+            name = ask("ps", "--quiet", "box").strip()
+            state = engine.run("inspect", "--format", "{{.State.Health.Status}} {{.HostConfig.Memory}} {{.HostConfig.PidsLimit}}",
+                               name).stdout.split()
+            assert state == ["healthy", str(4 << 30), "2048"], state
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/run", b'{"prompt": "Say hello"}', {
+                "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert "demo agent" in json.load(answer)["text"]
+            assert engine.run("exec", name, "id", "-u", "aicode").stdout == "1234\n"
+        finally:
+            ask("down", "--volumes")
 
 
-CASES = [a_python_adapter, a_file_adapter, *map(of_agent, KNOWN.values()), compose_and_kubernetes]
+def kubernetes(engine: Engine) -> None:
+    """No cluster is here to take it; at least its YAML is right."""
+    program = "import yaml; print(len(list(yaml.safe_load_all(open('/examples/kubernetes/box.yaml')))))"
+    done = engine.run("run", "--rm", "--network", "host", "--entrypoint", "bash", "--volume", f"{EXAMPLES}:/examples:ro", images.BOX,
+                      "-c", f"pip install --quiet pyyaml >/dev/null 2>&1; python3 -c \"{program}\"", check=False)
+    assert done.stdout.strip() == "2", done.stdout + done.stderr
+
+
+CASES = [a_python_adapter, a_file_adapter, *map(of_agent, KNOWN.values()), compose, kubernetes]

@@ -73,7 +73,7 @@ def rust(engine: Engine, on: str) -> str:
     image = f"aicodebox-test/rust:{SUITE}"
     if not exists(engine, image):
         text = f"FROM {on}\nRUN apt-get update -qq && apt-get install -y -qq --no-install-recommends cargo rustc gcc libc6-dev\n"
-        engine.run("build", "--quiet", "--network", "host", "--tag", image, "-", input=text, stdin=None, timeout=900)
+        engine.run("build", "--quiet", "--network", "host", "--tag", image, "-", input=text, timeout=900)
     return image
 
 

@@ -20,10 +20,11 @@ import examples  # noqa: E402
 import images  # noqa: E402
 from box import build  # noqa: E402
 from cases import CASES, Skip, the_programs_layer_is_small  # noqa: E402
-from engine import Engine, NoEngine  # noqa: E402
+from engine import Ended, Engine, NoEngine  # noqa: E402
 from full import the_full_image  # noqa: E402
 
 AT_ONCE = 3
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def play(engine: Engine, case) -> bool | None:
@@ -34,6 +35,8 @@ def play(engine: Engine, case) -> bool | None:
         wrong = None
     except Skip as why:
         print(f"SKIP image.{case.__name__}: {why}", flush=True)
+        return None
+    except Ended:
         return None
     except AssertionError as error:
         wrong = str(error) or traceback.format_exc(limit=-1)
@@ -52,9 +55,10 @@ def sizes(engine: Engine) -> None:
 
 
 def stop(*_: object) -> None:
-    """Ends in order: else the engine would be left behind. Once, for a second signal would end that too."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
+    """Ends in order: else containers and the engine would be left behind. Once, for a second signal would end that too."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit("ended by a signal")
 
 
 def main() -> int:
@@ -64,7 +68,8 @@ def main() -> int:
     parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
     parser.add_argument("--full", action="store_true", help="the full image as well, which takes as long as all the rest")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)
+    for number in SIGNALS:
+        signal.signal(number, stop)
     shipped = options.from_source or options.program is not None
     known = [*examples.CASES, *CASES]
     known += [the_programs_layer_is_small] if shipped else []
@@ -74,15 +79,21 @@ def main() -> int:
         with Engine() as engine:
             images.box(engine, None if options.from_source else options.program or build())
             sizes(engine)
-            with ThreadPoolExecutor(AT_ONCE) as pool:
+            pool = ThreadPoolExecutor(AT_ONCE)
+            try:
                 results = list(pool.map(lambda case: play(engine, case), cases))
-            examples.stop_mock()
+            except SystemExit:
+                engine.end()
+                raise
+            finally:
+                pool.shutdown(cancel_futures=True)
+                examples.stop_mock()
             if not shipped:
                 print("SKIP image.size: the debug build is twice as large as what is shipped")
             if not options.full:
                 print("SKIP image.full: it takes as long as all the rest; --full builds it")
     except NoEngine as why:
-        print(f"SKIP engine: {why}")
+        print(f"SKIP engine: {why}\n\n0 passed, 0 failed")
         return 0
     print(f"\n{results.count(True)} passed, {results.count(False)} failed")
     return 1 if False in results else 0
