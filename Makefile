@@ -11,8 +11,8 @@ demo: ## build, start the API with the demo agent, show it at work (runs, events
 test: ## everything that a change must pass: format, clippy, tests, documentation
 	@scripts/test.sh
 
-test-agents: ## the real agent CLIs on a mock model, through the HTTP API
-	@python3 tests/agents/run.py --agents codex,claude,pi
+test-agents: ## the five real agent CLIs on a mock model, through the HTTP API
+	@python3 tests/agents/run.py
 
 test-clients: ## clients that others wrote, talking to the API with a stub agent behind it
 	@python3 tests/clients/run.py

@@ -21,8 +21,8 @@ class Agent:
     """The model of a run that names none, and another one; as a caller writes them."""
     key: str | None = None
     """The variable of `env` without which it is not signed in."""
-    unreachable: str = "cannot be reached"
-    """What `aicodebox verify` says when nobody answers at the provider's address."""
+    first_start: tuple[str, ...] = ()
+    """Arguments of a first start in a new home, where several first starts at once get in each other's way."""
     retry_less: list[str] = field(default_factory=list)
     """Flags with which it gives up sooner on a provider that fails; the adapter's own limits do it where empty."""
     effort: str = "sent"
@@ -59,8 +59,6 @@ wire_api = "responses"
 """},
     env={"MOCK_KEY": "sk-mock"},
     key="MOCK_KEY",
-    # It tries again for more than the minute that verify has.
-    unreachable="no answer in time",
     models=("mock-model", "other-model"),
     retry_less=["-c", "model_providers.mock.request_max_retries=1", "-c", "model_providers.mock.stream_max_retries=1"],
     shells=("exec_command", "shell"),
@@ -127,6 +125,8 @@ OPENCODE = Agent(
                        for name in ("mock-model", "other-model")}}}})},
     # As in `examples/opencodebox`: its retries are reported nowhere else.
     env={"OPENCODE_PRINT_LOGS": "1", "OPENCODE_LOG_LEVEL": "ERROR"},
+    # As its init hook: the second of two that make the database at the same time fails.
+    first_start=("db", "path"),
     models=("mock/mock-model", "mock/other-model"),
     effort="unseen",
     append="prompt",

@@ -26,7 +26,7 @@ import install  # noqa: E402
 from agents import AGENTS, Agent  # noqa: E402
 from box import Box, build, free_port  # noqa: E402
 import beside  # noqa: E402, F401 - more scenarios
-from scenarios import SCENARIOS, Stage, Verified  # noqa: E402
+from scenarios import ALONE, SCENARIOS, Stage, Verified  # noqa: E402
 from wire import Wire  # noqa: E402
 
 AT_ONCE = 3
@@ -82,6 +82,8 @@ class Troupe:
         self.program, self.folder, self.mock = program, folder, mock
         self.groups = itertools.count(FIRST_GROUP)
         self.boxes: list[Box] = []
+        self.homes: dict[str, Path] = {}
+        """What the first start of an agent left in a home, to be copied into every new one."""
 
     def new_box(self, agent: Agent, more: dict[str, str] | None = None) -> Box:
         number = next(self.groups)
@@ -90,9 +92,19 @@ class Troupe:
         self.boxes.append(box)
         return box
 
+    def first_start(self, agent: Agent) -> None:
+        home = self.folder / f"{agent.name}-first"
+        home.mkdir()
+        env = {**agent.env, "PATH": os.environ["PATH"], "HOME": str(home)}
+        subprocess.run([bin_of(agent) / agent.name, *agent.first_start], env=env, cwd=home, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, check=True, timeout=120)
+        self.homes[agent.name] = home
+
     def settle(self, agent: Agent, number: int, address: str) -> tuple[Path, dict[str, str]]:
         """A folder with a home in which the agent finds the model at this address, and the environment for it."""
         folder = self.folder / f"{agent.name}-{number}"
+        if agent.name in self.homes:
+            shutil.copytree(self.homes[agent.name], folder / "home", symlinks=True)
         for name, text in agent.files.items():
             path = folder / "home" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,12 +181,17 @@ def main() -> int:
     mock = Mock(folder)
     troupe = Troupe(program, folder, mock)
     try:
+        for agent in filter(lambda agent: agent.first_start, agents):
+            troupe.first_start(agent)
         boxes = {agent.name: troupe.new_box(agent) for agent in agents}
-        # Scenario by scenario, so that the agents take turns; the longest first.
-        order = sorted(names, key=lambda name: name != "stop")
-        tasks = [(agent, name) for name in order for agent in agents]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            results = list(pool.map(lambda task: play(*task, boxes[task[0].name], troupe), tasks))
+        results = []
+        for at_once, chosen in ((1, [name for name in names if name in ALONE]),
+                                (AT_ONCE, [name for name in names if name not in ALONE])):
+            # Scenario by scenario, so that the agents take turns; the longest first.
+            order = sorted(chosen, key=lambda name: name != "stop")
+            tasks = [(agent, name) for name in order for agent in agents]
+            with ThreadPoolExecutor(at_once) as pool:
+                results += pool.map(lambda task: play(*task, boxes[task[0].name], troupe), tasks)
     finally:
         troupe.stop()
         mock.stop()

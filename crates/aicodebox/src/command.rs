@@ -4,6 +4,7 @@ use std::{
     io::{self, Read, Write},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use aicodebox_engine::{engine::Engine, run::Workspace};
@@ -216,7 +217,7 @@ fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
     logging::start(&config.logging, "warn");
     let (text, well) = setup::runtime()?.block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
-        let verified = ask_agent(&engine, scratch.workspace()).await;
+        let verified = ask_agent(&engine, scratch.workspace(), config.run_timeout).await;
         engine.shutdown().await;
         verified
     })?;
@@ -227,8 +228,9 @@ fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
 async fn ask_agent(
     engine: &Engine,
     workspace: io::Result<Workspace>,
+    limit: Duration,
 ) -> Result<(String, bool), CommandError> {
-    Ok(terminal::verify(engine, workspace?).await?)
+    Ok(terminal::verify(engine, workspace?, limit).await?)
 }
 
 fn show_config(environment: &Environment) -> Result<ExitCode, CommandError> {

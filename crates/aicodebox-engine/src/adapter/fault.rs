@@ -80,7 +80,7 @@ impl Classifier {
         class
             .map(|class| class.kind)
             .or_else(|| by_code(facts))
-            .or_else(|| by_text(facts))
+            .or_else(|| fault_in(&facts.message))
             .or_else(|| by_status(facts))
     }
 
@@ -138,7 +138,8 @@ fn by_code(facts: &Facts) -> Option<Fault> {
     facts.codes.iter().find_map(|code| CODES.get(code.as_str()).copied())
 }
 
-fn by_text(facts: &Facts) -> Option<Fault> {
+/// The kind of a fault by what its message says, in words that all providers have in common.
+pub fn fault_in(message: &str) -> Option<Fault> {
     static TEXTS: LazyLock<[(Fault, Regex); 5]> = LazyLock::new(|| {
         let any = |words: &str| Regex::new(&format!("(?i){words}")).expect("a valid regex");
         [
@@ -163,7 +164,7 @@ fn by_text(facts: &Facts) -> Option<Fault> {
             ),
         ]
     });
-    TEXTS.iter().find(|(_, regex)| regex.is_match(&facts.message)).map(|(fault, _)| *fault)
+    TEXTS.iter().find(|(_, regex)| regex.is_match(message)).map(|(fault, _)| *fault)
 }
 
 fn by_status(facts: &Facts) -> Option<Fault> {

@@ -52,6 +52,7 @@ pub use contract::{
     ReadProbe, ReadVersion, ReaderContext, Reading, RunFile, TEXT_LIMIT, VersionProbe, WHOLE_REQUEST,
 };
 pub use draft::{Draft, Refusal};
+pub use fault::fault_in;
 pub use file::FileAdapter;
 pub use load_error::{LoadError, LoadErrors};
 pub use rehearse::rehearse;

@@ -12,5 +12,6 @@ mod mutants;
 mod pieces;
 mod plans;
 mod probes;
+mod refusals;
 mod sequences;
 mod streams;

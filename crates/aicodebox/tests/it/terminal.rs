@@ -100,6 +100,21 @@ fn verify_tells_whether_the_agent_is_signed_in() {
 }
 
 #[test]
+fn verify_tells_by_the_last_retry_why_no_answer_came_in_time() {
+    let says = |complaint: &str| {
+        let again = "[[stderr]]\nfind = '^again: (?P<message>.*)'\nas = 'retry'\n";
+        let script = format!("echo again: no luck >&2; echo again: {complaint} >&2; exec sleep 60");
+        let adapter = EVENTS.replace(r#"'eval "$(cat)"'"#, &format!("'{script}'"));
+        let home = Home::new(&(adapter + again));
+        Finished::of(home.command("verify").env("AICODEBOX_RUN_TIMEOUT", "1s")).code(1).stdout()
+    };
+    let text = says("connection refused by 127.0.0.1");
+    assert_eq!(text, "events: the provider cannot be reached: connection refused by 127.0.0.1\n");
+    let text = says("it rains");
+    assert_eq!(text, "events: no answer in time: timed out after 1.0 s; it last said: it rains\n");
+}
+
+#[test]
 fn at_a_terminal_the_answer_streams_and_progress_is_shown() {
     let home = Home::new(EVENTS);
     let script = r#"

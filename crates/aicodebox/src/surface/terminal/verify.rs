@@ -1,24 +1,29 @@
 use std::{io, time::Duration};
 
 use aicodebox_engine::{
-    adapter::{AdapterInfo, Capability},
-    engine::{Engine, WhenBusy},
-    run::{AgentFault, Failure, FailureKind, Origin, RunRequest, ToolPolicy, Verdict, Workspace},
+    adapter::{AdapterInfo, Capability, fault_in},
+    engine::{Engine, RunHandle, WhenBusy},
+    run::{AgentFault, Failure, FailureKind, Origin, RunEvent, RunRequest, ToolPolicy, Verdict, Workspace},
 };
 
 use super::interrupt::Interrupts;
 
-/// How long the agent may take for its one word.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long the agent may take for its one word. With its start and its end, it is told within a minute.
+const LIMIT: Duration = Duration::from_secs(55);
 
-/// Asks the agent for one word and tells what that says about it: a sentence or two, and whether all is well.
+/// Asks the agent for one word and tells what that says about it: a sentence or two, and whether all is well. `limit`
+/// is that of any run; a shorter one than the usual 55 s holds here, too.
 ///
 /// # Errors
 /// When signals cannot be taken.
-pub(crate) async fn verify(engine: &Engine, workspace: Workspace) -> io::Result<(String, bool)> {
+pub(crate) async fn verify(
+    engine: &Engine,
+    workspace: Workspace,
+    limit: Duration,
+) -> io::Result<(String, bool)> {
     let agent = engine.adapter();
     let mut interrupts = Interrupts::new()?;
-    let mut handle = match engine.start(request(agent, workspace), WhenBusy::Refuse).await {
+    let mut handle = match engine.start(request(agent, workspace, limit.min(LIMIT)), WhenBusy::Refuse).await {
         Ok(handle) => handle,
         Err(failure) => return Ok((told(agent, &failure), false)),
     };
@@ -35,15 +40,46 @@ pub(crate) async fn verify(engine: &Engine, workspace: Workspace) -> io::Result<
             let word: String = outcome.text.trim().chars().take(60).collect();
             (format!("{}: signed in; it answered {word:?} in {took:.1} s", agent.name), true)
         }
+        Verdict::Failed(failure) if failure.kind == FailureKind::Deadline => {
+            (told(agent, &late(failure, last_retry(&handle).await?)), false)
+        }
         Verdict::Failed(failure) => (told(agent, failure), false),
     })
 }
 
-fn request(agent: &AdapterInfo, workspace: Workspace) -> RunRequest {
+/// What the agent said when it last tried again by itself.
+async fn last_retry(handle: &RunHandle) -> io::Result<Option<String>> {
+    let mut events = handle.events().stored(0);
+    let mut last = None;
+    loop {
+        let batch = events.next().await.map_err(io::Error::other)?;
+        if batch.is_empty() {
+            return Ok(last);
+        }
+        for logged in &batch {
+            if let RunEvent::Notice(notice) = &logged.event
+                && notice.code == "retry"
+            {
+                last = Some(notice.message.clone());
+            }
+        }
+    }
+}
+
+/// Some agents try again for longer than we wait: then it is their last complaint that tells what is wrong.
+fn late(failure: &Failure, retry: Option<String>) -> Failure {
+    let Some(retry) = retry else { return failure.clone() };
+    match fault_in(&retry) {
+        Some(fault) => Failure::new(FailureKind::Agent(fault), retry),
+        None => Failure::new(failure.kind.clone(), format!("{}; it last said: {retry}", failure.message)),
+    }
+}
+
+fn request(agent: &AdapterInfo, workspace: Workspace, limit: Duration) -> RunRequest {
     let refuses_no_tools = agent.capabilities.fields.get("no_tools") == Some(&Capability::Refuse);
     RunRequest {
         tools: if refuses_no_tools { ToolPolicy::All } else { ToolPolicy::None },
-        deadline: Some(LIMIT),
+        deadline: Some(limit),
         ..RunRequest::new("Answer with the single word: ready", workspace, Origin::Cli)
     }
 }

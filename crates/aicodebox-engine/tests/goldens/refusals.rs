@@ -1,0 +1,54 @@
+//! What agents make of a provider that fails in words of its own, or in none: seen with the real ones.
+
+use aicodebox_engine::adapter::{Recording, replay};
+use serde_json::{Value, json};
+
+use crate::cases::built_in;
+
+fn kind(agent: &str, stdout: &str, stderr: &str) -> Value {
+    let recording = Recording {
+        stdout: &[stdout.as_bytes()],
+        stderr: &[stderr.as_bytes()],
+        exit: 1,
+        stopped: false,
+        json_schema: None,
+        resumes: false,
+        baseline: None,
+    };
+    replay(&built_in(agent), &recording)["kind"].clone()
+}
+
+#[test]
+fn opencodes_log_gives_the_providers_words_and_no_status() {
+    for (said, want) in [
+        ("AI_APICallError: Too Many Requests", "rate_limit"),
+        ("AI_APICallError: rate_limit_error: slow down", "rate_limit"),
+        ("AI_APICallError: Rate limit reached for mock-model.", "rate_limit"),
+        ("AI_APICallError: Resource has been exhausted (e.g. check quota).", "rate_limit"),
+        ("AI_APICallError: Overloaded", "overloaded"),
+        ("AI_APICallError: Service Unavailable", "overloaded"),
+        ("AI_APICallError: Cannot connect to API: Unable to connect.", "network"),
+        ("AI_APICallError: Internal Server Error", "provider"),
+    ] {
+        let line =
+            format!("timestamp=0 level=ERROR message=\"stream error\" small=false error.error=\"{said}\"\n");
+        assert_eq!(kind("opencode", "", &line.repeat(3)), want, "{said}");
+    }
+}
+
+#[test]
+fn pi_puts_the_status_before_an_answer_that_is_no_json() {
+    for (said, want) in [
+        ("429 status code (no body)", "rate_limit"),
+        ("429 slow down", "rate_limit"),
+        ("401 who are you", "auth"),
+        ("503 <h1>upstream</h1>", "overloaded"),
+        ("500 words of a prompt", "provider"),
+        ("120 words of a prompt", "provider"),
+    ] {
+        let message =
+            json!({ "role": "assistant", "content": [], "stopReason": "error", "errorMessage": said });
+        let line = json!({ "type": "message_end", "message": message }).to_string();
+        assert_eq!(kind("pi", &line, ""), want, "{said}");
+    }
+}
