@@ -78,8 +78,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn boolean(&mut self, variable: &Variable) -> bool {
+        self.switch(variable).unwrap_or_default()
+    }
+
+    /// A boolean; `None` when it is wrong.
+    pub(crate) fn switch(&mut self, variable: &Variable) -> Option<bool> {
         self.parsed(variable, "1, true, yes or on, or 0, false, no or off", parse::boolean)
-            .unwrap_or_default()
     }
 
     pub(crate) fn duration(&mut self, variable: &Variable) -> std::time::Duration {

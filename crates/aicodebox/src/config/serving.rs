@@ -25,11 +25,12 @@ pub(crate) struct Modes {
 impl Modes {
     /// Reads which modes are on, and the configuration of each. `None` when something is wrong.
     fn read(reader: &mut Reader<'_>, state_dir: &Path) -> Option<Self> {
-        let modes = [&API_MODE, &MCP_MODE, &TELEGRAM_MODE, &CRON_MODE];
-        let [api, mcp, telegram, cron] = modes.map(|mode| reader.boolean(mode));
-        if !api && !mcp && !telegram && !cron {
+        let modes = [&API_MODE, &MCP_MODE, &TELEGRAM_MODE, &CRON_MODE].map(|mode| reader.switch(mode));
+        // Whoever mistyped one wanted it.
+        if modes == [Some(false); 4] {
             reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
         }
+        let [api, mcp, telegram, cron] = modes.map(Option::unwrap_or_default);
         let http = (api || mcp).then(|| Foreground::read(reader, api, mcp));
         let access = if telegram || cron { TelegramAccess::read(reader) } else { None };
         let bot = (telegram && !api).then(|| TelegramConfig::read(reader, access.clone(), state_dir));
@@ -120,5 +121,9 @@ mod tests {
             assert!(error.0.iter().any(|fault| fault.starts_with(&format!("{name}: "))), "{error}");
         }
         assert!(read(&[]).unwrap_err().0[0].starts_with("AICODEBOX_API_MODE: no mode is on"));
+        for mode in ["AICODEBOX_API_MODE", "AICODEBOX_CRON_MODE"] {
+            let ConfigError(faults) = read(&[(mode, "maybe")]).unwrap_err();
+            assert!(faults.len() == 1 && faults[0].starts_with(&format!("{mode}: expected")), "{faults:?}");
+        }
     }
 }
