@@ -503,6 +503,13 @@ impl Answer {
         let answer = self.status(status);
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));
         assert!(answer.header("x-request-id").is_some_and(|id| !id.is_empty()), "{:?}", answer.headers);
+        let promised = match status {
+            401 => Some("www-authenticate"),
+            405 => Some("allow"),
+            429 | 503 => Some("retry-after"),
+            _ => None,
+        };
+        assert!(promised.is_none_or(|name| answer.header(name).is_some()), "{:?}", answer.headers);
         let answer = answer.field("/status", status).field("/type", "about:blank");
         assert!(!answer.text("/title").is_empty());
         answer.text("/detail")

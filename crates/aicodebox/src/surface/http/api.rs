@@ -184,7 +184,6 @@ impl Api {
     pub(crate) async fn purge(&self, id: RunId) -> Result<(), Problem> {
         self.0.engine.purge(id).await.map_err(|error| {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run store cannot be written: {error}"))
-                .retry_after(Duration::from_secs(5))
         })
     }
 
@@ -230,5 +229,4 @@ impl Api {
 /// 503 for a store that cannot be read.
 fn unreadable(error: &StoreError) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run store cannot be read: {error}"))
-        .retry_after(Duration::from_secs(5))
 }

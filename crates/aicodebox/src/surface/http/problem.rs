@@ -14,12 +14,18 @@ use utoipa::ToSchema;
 
 use crate::surface::wire::Wire;
 
+/// When to try again what is too much now or not to be had, where nobody said.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// When a workspace that is taken may be free.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// An error answer: a problem document (RFC 9457).
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     field: Option<String>,
+    /// When another try makes sense; told in whole seconds, rounded up.
     retry_after: Option<Duration>,
 }
 
@@ -42,7 +48,9 @@ pub(crate) struct Document<'a> {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), field: None, retry_after: None }
+        let again = status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
+        let retry_after = again.then_some(RETRY_AFTER);
+        Self { status, detail: detail.into(), field: None, retry_after }
     }
 
     /// A part of the request that cannot be accepted; the detail begins with its name.
@@ -73,11 +81,7 @@ impl Problem {
         } else {
             Self::new(status, &failure.message)
         };
-        let usual = match status {
-            StatusCode::CONFLICT => Some(Duration::from_secs(1)),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(5)),
-            _ => None,
-        };
+        let usual = if status == StatusCode::CONFLICT { Some(BUSY_RETRY_AFTER) } else { problem.retry_after };
         Some(Self { retry_after: failure.retry_after.or(usual), ..problem })
     }
 
@@ -89,11 +93,6 @@ impl Problem {
     /// What is wrong, for people.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
-    }
-
-    /// When another try makes sense; told in whole seconds, rounded up.
-    pub(crate) fn retry_after(self, after: Duration) -> Self {
-        Self { retry_after: Some(after), ..self }
     }
 }
 
@@ -140,6 +139,15 @@ fn camel_case(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_come_back_is_told_when() {
+        for (status, after) in [(429, Some("5")), (503, Some("5")), (400, None), (500, None)] {
+            let response = Problem::new(StatusCode::from_u16(status).unwrap(), "x").into_response();
+            let told = response.headers().get(header::RETRY_AFTER).map(|after| after.to_str().unwrap());
+            assert_eq!(told, after, "{status}");
+        }
+    }
 
     #[test]
     fn fields_are_named_as_callers_write_them() {
