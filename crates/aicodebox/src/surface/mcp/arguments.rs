@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// `run_prompt` and `start_run`.
+/// `run_prompt` and `start_run`. Here and below, a null is as good as nothing: clients send one for what a model left
+/// out.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunArguments {
@@ -12,16 +13,11 @@ pub(super) struct RunArguments {
     pub(super) model: Option<String>,
     pub(super) system_prompt: Option<String>,
     pub(super) append_system_prompt: Option<String>,
-    #[serde(default = "yes")]
-    pub(super) no_continue: bool,
+    pub(super) no_continue: Option<bool>,
     pub(super) resume: Option<String>,
     pub(super) thinking: Option<String>,
     /// An object; models like to send its text instead.
     pub(super) json_schema: Option<Value>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// `get_run` and `cancel_run`.
@@ -35,8 +31,7 @@ pub(super) struct RunName {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListArguments {
-    #[serde(default)]
-    pub(super) path: String,
+    pub(super) path: Option<String>,
 }
 
 /// `read_file` and `delete_file`.

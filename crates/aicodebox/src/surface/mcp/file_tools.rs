@@ -15,7 +15,7 @@ const READ_LIMIT: u64 = 10 << 20;
 impl Handler {
     pub(super) async fn list_files(&self, arguments: &ListArguments) -> Result<Reply, Refusal> {
         // The listing of the root calls it `/`, so models ask for that.
-        let path = if arguments.path == "/" { "" } else { &arguments.path };
+        let path = arguments.path.as_deref().filter(|path| *path != "/").unwrap_or_default();
         let listing = ListingAnswer::from(self.workspaces.files().list(path).await?);
         let value = serde_json::to_value(&listing)?;
         Ok(Reply { text: serde_json::to_string(&listing.without_sizes())?, value })

@@ -87,7 +87,7 @@ impl Handler {
         let note = shape(&arguments).to_note();
         let session = match given(arguments.resume) {
             Some(id) => SessionChoice::Resume(SessionId(id)),
-            None if arguments.no_continue => SessionChoice::Fresh { keep: false },
+            None if arguments.no_continue.unwrap_or(true) => SessionChoice::Fresh { keep: false },
             None => SessionChoice::Continue,
         };
         let request = RunRequest {

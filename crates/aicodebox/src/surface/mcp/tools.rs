@@ -264,6 +264,11 @@ mod tests {
             };
             let (all, fewest) = (made(tool, false), made(tool, true));
             assert!(accepts(&all) && accepts(&fewest), "{tool:?}");
+            let mut nulls = fewest.clone();
+            for name in all.as_object().unwrap().keys().filter(|name| fewest.get(name).is_none()) {
+                nulls[name] = Value::Null;
+            }
+            assert!(accepts(&nulls), "{tool:?}: {nulls}");
             let mut more = all.clone();
             more["surprise"] = json!(1);
             assert!(!accepts(&more), "{tool:?}");

@@ -21,7 +21,13 @@ fn the_file_tools_answer_as_the_original_did_and_with_values_beside() {
         let (text, value) = client.good("read_file", json!({"path": "d/x.txt"}));
         assert_eq!(text, "h\u{e9}");
         assert_eq!(value, json!({"path": "d/x.txt", "size": 3, "content": text, "encoding": "utf-8"}));
-        for root in [json!({}), json!({"path": ""}), json!({"path": "/"}), json!({"path": "."})] {
+        for root in [
+            json!({}),
+            json!({"path": null}),
+            json!({"path": ""}),
+            json!({"path": "/"}),
+            json!({"path": "."}),
+        ] {
             let (text, _) = client.good("list_files", root);
             assert_eq!(text, r#"{"path":"/","entries":[{"name":"d","type":"dir"}]}"#);
         }
@@ -173,8 +179,9 @@ fn a_conversation_is_resumed_by_its_id() {
     assert_eq!(text, "resumed:s1");
     let (text, _) = client.good("run_prompt", json!({"prompt": script, "no_continue": false}));
     assert_eq!(text, "resumed:s1");
-    let (text, _) = client.good("run_prompt", json!({"prompt": script}));
-    assert_eq!(text, "fresh");
+    for usual in [json!({"prompt": script}), json!({"prompt": script, "no_continue": null})] {
+        assert_eq!(client.good("run_prompt", usual).0, "fresh");
+    }
 }
 
 #[test]
