@@ -187,8 +187,8 @@ impl<'a> Record<'a> {
 }
 
 impl<'a> RunAnswer<'a> {
-    /// The answer to `outcome`. `status` is told with a fetched result, and to a caller whose run somebody
-    /// cancelled. `records` are looked at only where `shape` wants events.
+    /// The answer to `outcome`. `status` is told with a fetched result, and to a caller whose run was cancelled by
+    /// somebody or interrupted. `records` are looked at only where `shape` wants events.
     pub(crate) fn new(
         workspace: &'a Path,
         outcome: &'a RunOutcome,
@@ -203,7 +203,9 @@ impl<'a> RunAnswer<'a> {
         });
         let usage = outcome.usage.as_ref();
         let last_error = outcome.attempts.last().and_then(|attempt| attempt.parse_error.as_deref());
-        let retries = outcome.attempts.len().checked_sub(1);
+        // What came after an answer that was not accepted; a conversation that was gone is begun anew for nobody's fault.
+        let earlier = outcome.attempts.split_last().map_or(&[][..], |(_last, earlier)| earlier);
+        let retries = earlier.iter().filter(|attempt| attempt.parse_error.is_some()).count();
         let exit = outcome.exit.as_ref();
         let stdout = shape.raw.then(|| exit.map_or(&NO_OUTPUT, |exit| &exit.stdout));
         let stderr = exit.map(|exit| &exit.stderr).filter(|_| shape.raw || outcome.exit_code != 0);
@@ -215,7 +217,9 @@ impl<'a> RunAnswer<'a> {
         Self {
             run_id: outcome.id,
             workspace,
-            status: (outcome.status() == RunStatus::Cancelled).then(|| RunStatus::Cancelled.name()),
+            status: Some(outcome.status())
+                .filter(|status| matches!(status, RunStatus::Cancelled | RunStatus::Interrupted))
+                .map(RunStatus::name),
             exit_code: outcome.exit_code,
             text: &outcome.text,
             session_id: shape.verbose.then(|| outcome.session.as_ref().map(|id| id.0.as_str())),
@@ -224,7 +228,7 @@ impl<'a> RunAnswer<'a> {
             json: outcome.parsed.as_ref().filter(|_| shape.schema),
             parse_error: last_error.filter(|_| shape.schema && outcome.parsed.is_none()),
             attempts: shape.schema.then(|| attempts(outcome)),
-            json_retries: retries.filter(|retries| shape.schema && *retries > 0),
+            json_retries: Some(retries).filter(|retries| shape.schema && *retries > 0),
             events: shape.events.then(|| events(records, backend)),
             events_truncated: shape.events && records.truncated,
             error: failure.zip(kind).map(|(failure, kind)| ErrorPart { kind, message: &failure.message }),

@@ -1,10 +1,10 @@
 //! `Idempotency-Key`: asked again, the same run answers.
 
-use std::{fs, thread};
+use std::{fs, sync::Arc, thread};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Running, Server, eventually};
+use crate::harness::{Answer, Home, Running, SHELL, Server, eventually};
 
 /// Leaves a line for every time that it runs.
 const ONCE: &str = "echo ran >> ran; cat go > /dev/null 2>&1; echo done";
@@ -33,6 +33,29 @@ fn the_same_key_and_body_are_the_same_run_also_after_a_restart() {
 }
 
 #[test]
+fn a_run_that_the_end_of_the_server_cut_short_says_so_to_who_asks_again() {
+    let body = json!({"prompt": "echo ran >> ran; echo half; sleep 300"});
+    let mut server = Server::new().start();
+    let mut first = None;
+    for killed in [true, false] {
+        let key = format!("killed:{killed}");
+        let waiting = server.open("POST", "/run", &[("Idempotency-Key", &key)], Some(body.to_string()));
+        let runs = usize::from(first.is_some()) + 1;
+        eventually("it runs", || (times(&server) == runs).then_some(()));
+        server = if killed { server.restart() } else { server.stopped().start_again() };
+        if !killed {
+            Answer::read(waiting).problem(503);
+        }
+        let again = ask(&server, &key, &body).status(200);
+        let again = again.field("/status", "interrupted").field("/exitCode", 143);
+        let result = server.get(&format!("/run/result?runId={}", again.text("/runId"))).status(200);
+        assert_eq!(again.json(), result.json());
+        assert_eq!(times(&server), runs, "it is not run again");
+        assert_ne!(first.replace(again.text("/runId")), Some(again.text("/runId")));
+    }
+}
+
+#[test]
 fn another_body_under_the_same_key_is_refused() {
     let server = Server::new().start();
     ask(&server, "a", &json!({"prompt": "echo a"})).status(200);
@@ -41,6 +64,17 @@ fn another_body_under_the_same_key_is_refused() {
     for bad in ["a b", "é", &"x".repeat(256)] {
         ask(&server, bad, &json!({"prompt": "echo a"})).problem(422);
     }
+}
+
+#[test]
+fn keys_of_another_token_are_other_keys() {
+    let home = Arc::new(Home::new(SHELL));
+    let server = Server::new().token("t").start_in(&home);
+    let first = ask(&server, "a", &json!({"prompt": "echo a"})).status(200);
+    drop(server);
+    let server = Server::new().token("u").start_in(&home);
+    ask(&server, "a", &json!({"prompt": "echo b"})).status(200).field("/text", "b");
+    server.get(&format!("/run/{}", first.text("/runId"))).status(200).field("/text", "a");
 }
 
 #[test]

@@ -106,10 +106,12 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Result<Re
 
 /// Waits for the end. When the client leaves, this future is dropped, and with it the handle.
 async fn wait(api: &Api, mut handle: RunHandle, shape: Shape) -> Result<Response, Problem> {
+    // Asked for again by its key after the server went down. A 503 would have the caller try again for ever.
+    let settled = handle.status() == RunStatus::Interrupted;
     let outcome = handle.outcome().await.ok_or_else(|| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server went down before the run ended")
     })?;
-    if let Some(problem) = outcome.failure().and_then(Problem::of) {
+    if let Some(problem) = outcome.failure().and_then(Problem::of).filter(|_| !settled) {
         return Err(problem);
     }
     let backend = &api.engine().adapter().name;
