@@ -44,3 +44,10 @@ class Lines(AgentAdapter):
         if kind == "error":
             return StreamEvent(type="error", text=event["message"])
         return None
+
+
+class Scripted(Lines):
+    """The same, of an agent whose prompt is the script that prints the lines."""
+
+    name = "scripted"
+    binary = "sh"

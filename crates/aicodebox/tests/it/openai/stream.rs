@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::support::{Event, Events, chunks, finishes, says, streamed, with};
-use crate::harness::{EVENTS, Server};
+use crate::{
+    harness::{EVENTS, Server},
+    python::fixture::python_path,
+};
 
 /// Our own event lines, with nothing refused that a chat may send.
 fn events() -> Server {
@@ -28,6 +31,34 @@ fn text_comes_as_it_is_written() {
     assert_eq!(stream.text(), "two\n");
     let rest = stream.rest();
     assert_eq!(finishes(&rest), ["stop"]);
+}
+
+#[test]
+fn also_that_of_a_python_class() {
+    let server = Server::new()
+        .env("AICODEBOX_ADAPTER", "lines:Scripted")
+        .env("AICODEBOX_AVAILABLE_MODELS", "small")
+        .env("PYTHONPATH", python_path())
+        .start();
+    let script = r#"printf '{"type":"text","text":"%s"}\n' 'one ' two; until [ -e go ]; do sleep 0.01; done
+        echo '{"type":"text","text":" three"}'; echo '{"type":"usage","usage":{"input_tokens":3,"output_tokens":2}}'"#;
+    let wanted = with(script, json!({"stream_options": {"include_usage": true}}));
+    let mut stream = Events::open(&server, &[], wanted);
+    assert_eq!((stream.text(), stream.text()), ("one ".into(), "two".into()));
+    std::fs::write(server.workspace().join("go"), "").unwrap();
+    assert_eq!(stream.text(), " three");
+    let rest = stream.rest();
+    assert_eq!(finishes(&rest), ["stop"]);
+    assert_eq!(chunks(&rest).last().unwrap()["usage"]["total_tokens"], 5);
+
+    let failing = r#"echo '{"type":"error","text":"","message":"no credit"}'; exit 1"#;
+    let before = Events::open(&server, &[], says(failing));
+    assert!(before.status >= 500, "{}", before.status);
+    let late = format!("echo '{{\"type\":\"text\",\"text\":\"half\"}}'; {failing}");
+    let events = Events::open(&server, &[], says(&late)).rest();
+    assert_eq!((streamed(&events).as_str(), finishes(&events).len()), ("half", 0));
+    let error = &chunks(&events).last().unwrap()["error"];
+    assert!(error["message"].as_str().unwrap().contains("no credit"), "{error}");
 }
 
 #[test]

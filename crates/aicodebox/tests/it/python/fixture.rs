@@ -23,7 +23,7 @@ pub(super) struct Box_ {
 }
 
 /// The directories in which Python finds the interface package and the tests' adapters.
-pub(super) fn python_path() -> String {
+pub(crate) fn python_path() -> String {
     let crate_ = Path::new(env!("CARGO_MANIFEST_DIR"));
     format!("{}:{}", crate_.join("../../docker/python").display(), crate_.join("tests/python").display())
 }

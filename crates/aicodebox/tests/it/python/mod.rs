@@ -1,6 +1,6 @@
 //! Adapters that are Python classes, from the class to the outcome of a run.
 
-mod fixture;
+pub(crate) mod fixture;
 mod http;
 mod loading;
 mod reading;
