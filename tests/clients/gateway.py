@@ -39,6 +39,7 @@ class Gateway:
             (base / name).mkdir()
         self.stub_log = base / "stub.jsonl"
         self.stub_log.touch()
+        stub = {"STUB_PYTHON": sys.executable, "STUB_AGENT": str(HERE / "judges" / "stub_agent.py"), "STUB_LOG": str(self.stub_log)}
         self.child = subprocess.Popen(
             [binary(), "serve"],
             env={
@@ -47,13 +48,12 @@ class Gateway:
                 "AICODEBOX_API_MODE": "1", "AICODEBOX_API_MODE_HOST": "127.0.0.1", "AICODEBOX_API_MODE_PORT": "0",
                 "AICODEBOX_API_MODE_TOKEN": TOKEN, "AICODEBOX_API_MODE_STRICT_MODELS": "1",
                 "AICODEBOX_MCP_MODE": "1", "AICODEBOX_MCP_MODE_TOKEN": TOKEN,
-                "STUB_PYTHON": sys.executable, "STUB_AGENT": str(HERE / "judges" / "stub_agent.py"),
-                "STUB_LOG": str(self.stub_log), **self.env,
+                **stub, **self.env,
             },
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.address = self._listening()
         self.client_env = {"GW_BASE": f"http://{self.address}/v1", "GW_KEY": TOKEN, "GW_MODEL": MODEL,
-                           "GW_MCP": f"http://{self.address}/mcp", "GW_OPENAPI": f"http://{self.address}/openapi.json", "STUB_LOG": str(self.stub_log)}
+                           "GW_MCP": f"http://{self.address}/mcp", "GW_OPENAPI": f"http://{self.address}/openapi.json", **stub}
         return self
 
     def __exit__(self, *_exception) -> None:

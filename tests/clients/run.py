@@ -50,6 +50,7 @@ CLIENTS = {
     "langchain": Client("langchain_client.py", 6, "langchain"),
     "instructor": Client("instructor_client.py", 3, "instructor"),
     "pydantic-ai": Client("pydantic_ai_client.py", 5, "pydantic-ai"),
+    "docs": Client("docs.py", 10),
     "real-agents": Client("real_agents.py", 5, "openai"),
 }
 
