@@ -6,7 +6,7 @@ set -euo pipefail
 
 export PROPTEST_CASES=${PROPTEST_CASES:-20000}
 tool nextest 0.9.148
-step cargo nextest run --workspace --all-features --locked -E 'test(/prop/)'
+step cargo nextest run --workspace --all-features --locked --profile fuzz -E 'test(/prop_/)'
 
 if [ -n "${CI:-}" ] && [ -z "${FUZZ_SECONDS:-}" ]; then
     skip cargo-fuzz "compiling the targets takes longer than the whole check may; FUZZ_SECONDS=60 does it"

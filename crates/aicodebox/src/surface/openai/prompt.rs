@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_prompt_only_grows_at_its_end(
+        fn prop_the_prompt_only_grows_at_its_end(
             messages in prop::collection::vec(any_message(), 1..8),
             shown in any::<bool>(),
         ) {
@@ -236,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_forges_a_turn(text in any_text()) {
+        fn prop_no_text_forges_a_turn(text in any_text()) {
             let prompt = render(&[user(&text)], no_image);
             prop_assert!(!prompt.lines().any(looks_like_own_tag), "{prompt:?}");
         }
