@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -27,6 +28,15 @@ import bench
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = ROOT / ".cache" / "bench"
+
+
+CODEX_LINES = [json.dumps(line, separators=(",", ":")) for line in (
+    {"type": "item.started", "item": {"id": "item_2", "type": "command_execution", "command": "/bin/bash -lc 'echo hi'",
+                                      "aggregated_output": "", "exit_code": None, "status": "in_progress"}},
+    {"type": "item.completed", "item": {"id": "item_2", "type": "command_execution", "command": "/bin/bash -lc 'echo hi'",
+                                        "aggregated_output": "hi\n", "exit_code": 0, "status": "completed"}},
+    {"type": "item.completed", "item": {"id": "item_1", "type": "reasoning", "text": "Let me think about it. Yes."}},
+    {"type": "item.completed", "item": {"id": "item_3", "type": "agent_message", "text": "The command printed hi."}})]
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,28 @@ class Yardstick:
         after = self.floor(1)["p50_us"]
         assert seen["non_200"] == 0, seen
         return seen, (before + after) / 2000
+
+    def python(self) -> list[Row]:
+        """What a class in Python adds to a run, against a file for the same agent."""
+        self.server.fresh()
+        file, _ = self.sequence()
+        self.server.fresh({"AICODEBOX_ADAPTER": "stub_adapter:Stub", "STUB_AGENT": self.options.stub,
+                           "PYTHONPATH": f"{ROOT / 'docker' / 'python'}:{HERE}"})
+        python, _ = self.sequence()
+        return [Row("a Python adapter adds to a run, p50", "ms", 2, python["p50"] - file["p50"])]
+
+    def rules(self) -> list[Row]:
+        """Lines of codex through its rules to events and an outcome, by processor time: nothing of it is done in parallel."""
+        count = 200_000
+        file = Path(self.server.cwd) / "codex.jsonl"
+        file.write_text("\n".join(CODEX_LINES * (count // len(CODEX_LINES))) + '\n{"type":"turn.completed","usage":{}}\n')
+        start = children_seconds()
+        done = subprocess.run([self.server.cmd[0], "adapter", "replay", "codex", file], capture_output=True, check=True)
+        seconds = children_seconds() - start
+        file.unlink()
+        seen = json.loads(done.stdout)
+        assert seen["verdict"] == "ok" and seen["thinking"].count("Yes.") == count // len(CODEX_LINES), done.stdout[:500]
+        return [Row("lines of codex through rules to events, one core", "/s", 200_000, count / seconds, at_least=True)]
 
     def throughput(self) -> list[Row]:
         figure = "runs/s at 32 connections"
@@ -186,9 +218,15 @@ class Yardstick:
 
     @property
     def parts(self) -> dict[str, Callable[[], list[Row]]]:
-        return {"start": self.start, "run": self.run, "throughput": self.throughput, "slow": self.slow,
+        return {"start": self.start, "rules": self.rules, "run": self.run, "python": self.python, "throughput": self.throughput, "slow": self.slow,
                 "stream": self.stream, "big_output": self.big_output, "grandchild": self.grandchild,
                 "store": self.store}
+
+
+def children_seconds() -> float:
+    """Processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def grow(database: Path, count: int) -> None:
@@ -224,7 +262,7 @@ def build() -> tuple[Path, Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="comma list of: start run throughput slow stream big_output grandchild store")
+    parser.add_argument("--only", help="comma list of: start rules run python throughput slow stream big_output grandchild store")
     parser.add_argument("--out", help="write all rounds as JSON to this file")
     options = parser.parse_args()
     if os.geteuid() != 0:
