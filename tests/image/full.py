@@ -15,6 +15,7 @@ def the_full_image(engine: Engine) -> None:
     words = ["--file", str(ROOT / "Dockerfile.full"), "--build-arg", f"BOX={images.BOX}",
              "--build-arg", f"VERSION={images.version()}", "--build-arg", "ALLOW_UNAVAILABLE=1"]
     images.build(engine, FULL, ROOT, words, timeout=3600)
+    images.sizes(engine, FULL)
     script = f"for tool in {' '.join(TOOLS)}; do command -v $tool >/dev/null || echo $tool; done"
     missing = engine.run("run", "--rm", "--entrypoint", "bash", FULL, "-c", script).stdout.split()
     for tool in missing:

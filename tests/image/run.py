@@ -1,6 +1,6 @@
 """make test-image: builds the box and its examples on a real engine, and tries what only a container can show.
 
-usage: run.py [--only NAME,…] [--from-source | --program FILE] [--full]
+usage: run.py [--only NAME,…] [--from-source | --program FILE] [--full] [--arm64]
 
 Prints one line per case and `N passed, N failed` at the end; `SKIP engine: …` where no engine can run.
 """
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import examples  # noqa: E402
 import images  # noqa: E402
+from arm64 import the_program_for_arm64  # noqa: E402
 from box import build  # noqa: E402
 from cases import CASES, Skip, the_programs_layer_is_small  # noqa: E402
 from engine import Ended, Engine, NoEngine  # noqa: E402
@@ -47,13 +48,6 @@ def play(engine: Engine, case) -> bool | None:
     return wrong is None
 
 
-def sizes(engine: Engine) -> None:
-    """The layers of the box, for the documents."""
-    for size, made in reversed(images.layers(engine, images.BOX)):
-        if size > 1 << 20:
-            print(f"{size / 1e6:7.1f} MB  {made.split('#', 1)[0][-90:].strip()}")
-
-
 def stop(*_: object) -> None:
     """Ends in order: else containers and the engine would be left behind. Once, for a second signal would end that too."""
     for number in SIGNALS:
@@ -67,6 +61,7 @@ def main() -> int:
     parser.add_argument("--from-source", action="store_true", help="compile the program in the image, as it is shipped")
     parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
     parser.add_argument("--full", action="store_true", help="the full image as well, which takes as long as all the rest")
+    parser.add_argument("--arm64", action="store_true", help="compile the program for arm64 as well, and try it in an emulator")
     options = parser.parse_args()
     for number in SIGNALS:
         signal.signal(number, stop)
@@ -74,11 +69,12 @@ def main() -> int:
     known = [*examples.CASES, *CASES]
     known += [the_programs_layer_is_small] if shipped else []
     known += [the_full_image] if options.full else []
+    known += [the_program_for_arm64] if options.arm64 else []
     cases = [case for case in known if not options.only or case.__name__ in options.only.split(",")]
     try:
         with Engine() as engine:
             images.box(engine, None if options.from_source else options.program or build())
-            sizes(engine)
+            images.sizes(engine, images.BOX)
             pool = ThreadPoolExecutor(AT_ONCE)
             try:
                 results = list(pool.map(lambda case: play(engine, case), cases))
@@ -92,6 +88,8 @@ def main() -> int:
                 print("SKIP image.size: the debug build is twice as large as what is shipped")
             if not options.full:
                 print("SKIP image.full: it takes as long as all the rest; --full builds it")
+            if not options.arm64:
+                print("SKIP image.arm64: it is compiled once more for that; --arm64 does it")
     except NoEngine as why:
         print(f"SKIP engine: {why}\n\n0 passed, 0 failed")
         return 0
