@@ -35,10 +35,14 @@ pub(crate) fn routes(chats: Chats, access: &Access) -> Router {
         .route("/models/{*id}", get(show_model))
         .route("/chat/completions", post(complete))
         .route("/responses", post(respond))
+        .route("/", any(unknown_path))
         .route("/{*path}", any(unknown_path))
         .method_not_allowed_fallback(wrong_method)
         .with_state(chats);
-    let routes = Router::new().nest("/v1", below.clone()).nest("/openai/v1", below);
+    let routes = ["/v1", "/openai/v1"].into_iter().fold(Router::new(), |routes, prefix| {
+        // Nesting leaves out the prefix with a slash and nothing behind it.
+        routes.nest(prefix, below.clone()).route(&format!("{prefix}/"), any(unknown_path))
+    });
     match access {
         Access::Open => routes,
         Access::Token(token) => routes.layer(from_fn_with_state(Token::new(token), require)),

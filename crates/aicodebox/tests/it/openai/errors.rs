@@ -40,7 +40,7 @@ format = "text"
 #[test]
 fn the_wrong_token_and_none_and_any_case_of_the_scheme() {
     let server = Server::new().token("secret").start();
-    for path in ["/v1/models", "/openai/v1/models", "/v1/nothing"] {
+    for path in ["/v1/models", "/openai/v1/models", "/v1/nothing", "/v1", "/v1/"] {
         for (header, code) in [("Bearer wrong", "invalid_api_key"), ("", "missing_api_key")] {
             let answer = server.send("GET", path, &[("Authorization", header)], None);
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
@@ -66,7 +66,9 @@ fn what_is_no_request_is_refused() {
     let wrong = server.get(PATH);
     assert_eq!(wrong.header("allow"), Some("POST"));
     error(wrong, 405);
-    error(server.get("/v1/nothing/here"), 404);
+    for nowhere in ["/v1/nothing/here", "/v1/nothing", "/v1", "/v1/", "/openai/v1/"] {
+        assert_eq!(error(server.get(nowhere), 404)["code"], "unknown_url");
+    }
     error(server.get("/openai/v1/models/nope"), 404);
     // M25.
     let choices = error(chat(&server, with("x", json!({"n": 2}))), 400);
