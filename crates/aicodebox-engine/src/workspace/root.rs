@@ -6,7 +6,10 @@ use std::{
 };
 
 use cap_std::{ambient_authority, fs::Dir};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags, openat2},
+    io::Errno,
+};
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -114,10 +117,16 @@ impl Workspaces {
         if clean.as_os_str().is_empty() {
             return Some(self.root());
         }
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat2(self.files.dir(), &clean, flags, Mode::empty(), resolve).ok()?;
-        let path = path_of(dir.as_fd()).ok()?;
+        let open = |links| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::CACHED | links;
+            openat2(self.files.dir(), &clean, flags, Mode::empty(), resolve)
+        };
+        // Where no link is on the way, the path as it stands is the canonical one: asking for it takes longer than all else.
+        let path = match open(ResolveFlags::NO_SYMLINKS) {
+            Err(Errno::LOOP) => path_of(open(ResolveFlags::NO_MAGICLINKS).ok()?.as_fd()).ok()?,
+            opened => opened.map(|_dir| self.path.join(&clean)).ok()?,
+        };
         Some(Workspace { root: path == self.path, path, guard: None })
     }
 
@@ -207,6 +216,8 @@ mod tests {
         symlink("real", workspaces.path().join("link")).unwrap();
         symlink(".", workspaces.path().join("self")).unwrap();
         assert_eq!(workspaces.resolve("link").unwrap().path, real.path);
+        assert_eq!(workspaces.resolve_cached("link").unwrap().path, real.path);
+        assert_eq!(workspaces.resolve_cached("self/real").unwrap().path, real.path);
         assert!(workspaces.resolve("self").unwrap().root);
         assert!(workspaces.resolve_cached("self").unwrap().root);
     }

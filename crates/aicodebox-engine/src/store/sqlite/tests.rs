@@ -173,8 +173,15 @@ async fn many_runs_at_once_are_all_there() {
     for (id, create, finish) in runs {
         create.await.unwrap();
         finish.await.unwrap();
-        assert_eq!(store.run(id).await.unwrap().unwrap().outcome_sequence, 2);
+        // Written with its end or before it, the record says the same.
+        let record = store.run(id).await.unwrap().unwrap();
+        assert_eq!((record.status(), record.outcome_sequence), (RunStatus::Completed, 2));
+        assert!(record.finished.unwrap() >= record.created);
+        assert_eq!(all_events(&store, id).await.len(), 1);
     }
+    let completed =
+        RunFilter { status: Some(RunStatus::Completed), surface: None, before: None, limit: 1_000 };
+    assert_eq!(store.runs(completed).await.unwrap().runs.len(), 400);
 }
 
 #[tokio::test]

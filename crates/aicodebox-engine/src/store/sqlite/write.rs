@@ -30,6 +30,17 @@ pub(super) struct OpenRun {
     pub(super) number: i64,
     pub(super) log: Arc<EventLog>,
     calls_back: bool,
+    /// Its row was written with its end in it.
+    row_is_final: bool,
+}
+
+/// The outcomes that a transaction will write, by run: a run that is not on record yet is recorded as it ended.
+pub(super) type Ends<'a> = HashMap<RunId, &'a RunOutcome>;
+
+/// How a run ended, as its row says it.
+struct End {
+    status: RunStatus,
+    sequence: u64,
 }
 
 /// What a transaction will have done once it is committed.
@@ -46,13 +57,16 @@ pub(super) fn command(
     connection: &Connection,
     open: &mut Open,
     command: &Command,
+    ends: &Ends<'_>,
     done: &mut Done,
 ) -> rusqlite::Result<()> {
     match command {
         Command::Create(run) => {
-            let number = create(connection, run)?;
-            let calls_back = run.callback.is_some();
-            open.insert(run.id, OpenRun { number, log: run.log.clone(), calls_back });
+            let end =
+                ends.get(&run.id).map(|outcome| End { status: outcome.status(), sequence: run.log.seal() });
+            let number = create(connection, run, end.as_ref())?;
+            let (calls_back, row_is_final) = (run.callback.is_some(), end.is_some());
+            open.insert(run.id, OpenRun { number, log: run.log.clone(), calls_back, row_is_final });
         }
         Command::Finish(id, outcome) => {
             let run = open.get(id).cloned().ok_or_else(|| damaged("the run was never written".into()))?;
@@ -114,21 +128,23 @@ pub(super) fn events(
     Ok(())
 }
 
-fn create(connection: &Connection, run: &NewRun) -> rusqlite::Result<i64> {
+fn create(connection: &Connection, run: &NewRun, end: Option<&End>) -> rusqlite::Result<i64> {
     let note = if run.note.is_null() { None } else { Some(to_json(&run.note)?) };
     connection
         .prepare_cached(
-            "INSERT INTO run (id, status, surface, created, workspace, origin, note)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO run (id, status, surface, created, workspace, origin, note, finished, outcome_sequence)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             run.id.bytes(),
-            RunStatus::Running.name(),
+            end.map_or(RunStatus::Running, |end| end.status).name(),
             run.origin.surface(),
             to_millis(run.created),
             path_bytes(&run.workspace),
             to_json(&run.origin)?,
             note,
+            end.map(|_over| now()),
+            end.map_or(0, |end| to_integer(end.sequence)),
         ])?;
     let number = connection.last_insert_rowid();
     if let Some(claim) = &run.claim {
@@ -152,7 +168,11 @@ fn finish(
 ) -> rusqlite::Result<()> {
     let sequence = run.log.seal();
     events(connection, run, &mut done.written)?;
-    finished(connection, run.number, outcome, sequence)?;
+    if run.row_is_final {
+        outcome::write(connection, run.number, outcome)?;
+    } else {
+        finished(connection, run.number, outcome, sequence)?;
+    }
     if run.calls_back {
         connection
             .prepare_cached("UPDATE callback SET due = ?2 WHERE run = ?1")?

@@ -17,7 +17,7 @@ use super::{
     open::connect,
     queue::{Command, Job, Queue, Turn},
     retention::Retention,
-    write::{self, Done, Open},
+    write::{self, Done, Ends, Open},
 };
 use crate::{
     run::{RunId, RunOutcome},
@@ -47,6 +47,19 @@ impl Unwritten {
     fn all(&self) -> MutexGuard<'_, HashMap<RunId, Arc<RunOutcome>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn ends<'a>(commands: impl Iterator<Item = &'a Command>) -> Ends<'a> {
+    let end = |command: &'a Command| match command {
+        Command::Finish(id, outcome) => Some((*id, outcome.as_ref())),
+        Command::Create(_)
+        | Command::Purge(_)
+        | Command::KeepSession(..)
+        | Command::KeepTotals(..)
+        | Command::CallbackTried(..)
+        | Command::Keep(_) => None,
+    };
+    commands.filter_map(end).collect()
 }
 
 /// The one that writes: a thread that takes everything that waits into one transaction, and answers after the commit.
@@ -136,15 +149,17 @@ impl Writer {
 
     fn transact<'a>(
         &mut self,
-        commands: impl IntoIterator<Item = &'a Command>,
+        commands: impl IntoIterator<Item = &'a Command, IntoIter: Clone>,
         events: bool,
     ) -> Result<(), StoreError> {
+        let commands = commands.into_iter();
+        let ends = ends(commands.clone());
         let mut done = Done::default();
         let result = (|| {
             // Not deferred: a transaction that has read cannot always be turned into one that writes.
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for command in commands {
-                write::command(&transaction, &mut self.open, command, &mut done)?;
+                write::command(&transaction, &mut self.open, command, &ends, &mut done)?;
             }
             if events {
                 // Those that have just ended have written theirs.
