@@ -43,7 +43,9 @@ pub(super) struct Runner {
     pub(super) check: Option<Arc<dyn AnswerCheck>>,
     /// How often an answer was not accepted and the agent was asked again.
     pub(super) retries: usize,
-    /// The prompt as it was given, once it has been rewritten.
+    /// The prompt for an agent that knows the conversation, once the other one may have taken its place.
+    next_prompt: Option<String>,
+    /// The task as a whole, once the prompt has been rewritten.
     pub(super) task: Option<String>,
     /// The conversation of the first attempt: the one that callers may go on with.
     pub(super) first_session: Option<SessionId>,
@@ -81,6 +83,7 @@ impl Runner {
             continues,
             check,
             retries: 0,
+            next_prompt: None,
             task: None,
             first_session: None,
             parsed: None,
@@ -108,6 +111,7 @@ impl Runner {
                 // An agent that reports no id continues its newest conversation by itself, if its file says so.
                 SessionChoice::Continue
             };
+            self.choose_prompt();
         }
         // A conversation that a check may need again has to be kept for as long as its temporary workspace.
         if self.check.is_some()
@@ -117,6 +121,18 @@ impl Runner {
             self.request.session = SessionChoice::Fresh { keep: true };
         }
         self.plan().await
+    }
+
+    /// An agent that does not know the conversation is told all of it.
+    fn choose_prompt(&mut self) {
+        let Some(whole) = &self.request.whole_prompt else { return };
+        let next = self.next_prompt.get_or_insert_with(|| self.request.prompt.clone());
+        let known = match self.request.session {
+            SessionChoice::Resume(_) => true,
+            SessionChoice::Fresh { .. } => false,
+            SessionChoice::Continue => self.engine.config.adapter.info().has_sessions,
+        };
+        self.request.prompt = if known { next.clone() } else { whole.clone() };
     }
 
     /// Waits for its place, runs, and tells everybody. The workspace is free before anybody can know that the run

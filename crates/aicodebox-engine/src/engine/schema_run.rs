@@ -62,7 +62,8 @@ impl Runner {
             return;
         }
         self.request.session = SessionChoice::Fresh { keep: false };
-        let task = self.task.get_or_insert_with(|| self.request.prompt.clone());
+        let whole = || self.request.whole_prompt.as_ref().unwrap_or(&self.request.prompt).clone();
+        let task = self.task.get_or_insert_with(whole);
         self.request.prompt = format!(
             "{task}\n\n----\nThis was asked before, and the answer was:\n{}\n----\n{instruction}{schema}",
             quote(&attempted.text)

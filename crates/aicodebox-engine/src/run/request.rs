@@ -130,6 +130,9 @@ impl Origin {
 pub struct RunRequest {
     /// The task; not empty.
     pub prompt: String,
+    /// The task with the conversation before it, for an agent that does not know that conversation: there is none to go
+    /// on with, it is gone, or a new one has to be begun. `None`: the prompt says everything.
+    pub whole_prompt: Option<String>,
     /// Where to work.
     pub workspace: Workspace,
     /// Which conversation.
@@ -175,6 +178,7 @@ impl RunRequest {
     pub fn new(prompt: impl Into<String>, workspace: Workspace, origin: Origin) -> Self {
         Self {
             prompt: prompt.into(),
+            whole_prompt: None,
             workspace,
             session: SessionChoice::Fresh { keep: false },
             model: None,

@@ -151,6 +151,7 @@ fn told(request: &ChatRequest, run: &RunRequest) -> String {
         }
     };
     section("prompt", Some(&run.prompt));
+    section("to an agent that does not know the conversation", run.whole_prompt.as_deref());
     section("system prompt", run.system_prompt.as_deref());
     section("appended to the system prompt", run.append_system_prompt.as_deref());
     let mut rest = Map::new();

@@ -68,11 +68,15 @@ pub(crate) fn translate(
         (None, true) => SessionChoice::Continue,
         (None, false) => SessionChoice::Fresh { keep: false },
     };
-    let messages = match session {
-        SessionChoice::Fresh { .. } => &request.messages[..],
-        SessionChoice::Continue | SessionChoice::Resume(_) => prompt::unseen(&request.messages),
+    let whole = prompt::render(&request.messages, image);
+    let mut run = match session {
+        SessionChoice::Fresh { .. } => RunRequest::new(whole, workspace, Origin::OpenAi),
+        SessionChoice::Continue | SessionChoice::Resume(_) => {
+            let prompt = prompt::render(prompt::unseen(&request.messages), image);
+            let whole_prompt = Some(whole).filter(|whole| *whole != prompt);
+            RunRequest { whole_prompt, ..RunRequest::new(prompt, workspace, Origin::OpenAi) }
+        }
     };
-    let mut run = RunRequest::new(prompt::render(messages, image), workspace, Origin::OpenAi);
 
     let callable = request.tools.callable();
     let asked = prompt::system(&request.messages).filter(|text| !text.trim().is_empty());
@@ -82,7 +86,9 @@ pub(crate) fn translate(
         let text = [asked, directive, Some(CONTINUE.to_owned())].into_iter().flatten().collect::<Vec<_>>();
         let text = text.join("\n\n");
         if capability("system_prompt") == Capability::Refuse {
-            run.prompt.insert_str(0, &format!("{text}\n\n"));
+            for prompt in [&mut run.prompt].into_iter().chain(&mut run.whole_prompt) {
+                prompt.insert_str(0, &format!("{text}\n\n"));
+            }
         } else {
             run.system_prompt = Some(text);
         }

@@ -170,3 +170,25 @@ fn a_session_can_be_continued() {
         {"role": "assistant", "content": "x"}, {"role": "user", "content": script}]});
     assert_eq!(content(chat_with(&server, &[("x-aicodebox-continue", "1")], body)), "resumed:s1");
 }
+
+#[test]
+fn a_conversation_that_the_agent_does_not_know_is_told_as_a_whole() {
+    let server = Server::new()
+        .adapter(&format!("{EVENTS}system_prompt = \"drop\"\nappend_system_prompt = \"drop\"\n"))
+        .start();
+    let say = |text: &str| {
+        format!(r#"echo '{{"session":"s1"}}'; echo '{{"message":"{text}"}}'; echo '{{"done":"ok"}}'; exit"#)
+    };
+    let turn = |workspace: &str| {
+        let headers = [("x-aicodebox-continue", "1"), ("x-aicodebox-workspace", workspace)];
+        let body = json!({"model": "small", "messages": [{"role": "user", "content": say("all of it")},
+            {"role": "assistant", "content": "x"}, {"role": "user", "content": say("the rest")}]});
+        content(chat_with(&server, &headers, body))
+    };
+    assert_eq!(turn("new"), "all of it", "there is no session yet");
+    assert_eq!(turn("new"), "the rest", "now there is one");
+    // One that began without the header left none.
+    let plain = chat_with(&server, &[("x-aicodebox-workspace", "plain")], says(&say("alone")));
+    assert_eq!(content(plain), "alone");
+    assert_eq!(turn("plain"), "all of it");
+}
