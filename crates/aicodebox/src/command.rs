@@ -46,7 +46,7 @@ enum Command {
     /// Run the agent once, here
     Run(Box<RunArgs>),
     /// Ask the agent for one word: is it there, is it signed in?
-    Verify,
+    Verify(VerifyArgs),
     /// Look at adapters, and try them on kept output
     #[command(subcommand)]
     Adapter(AdapterCommand),
@@ -72,6 +72,13 @@ struct ServeArgs {
     /// Read the secrets from standard input: how the entrypoint hands them over
     #[arg(long, hide = true)]
     secrets_on_stdin: bool,
+}
+
+#[derive(clap::Args)]
+struct VerifyArgs {
+    /// Adapter: a built-in one or a file, instead of AICODEBOX_ADAPTER
+    #[arg(short, long)]
+    adapter: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -145,7 +152,7 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve(&args, environment),
             Command::Run(args) => run(&args, &environment),
-            Command::Verify => verify(&environment),
+            Command::Verify(args) => verify(&args, &environment),
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Cron(command) => {
                 command.run(&mut io::stdout())?;
@@ -182,11 +189,7 @@ fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
 }
 
 fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
-    let mut config = Config::from_env(environment)?;
-    logging::start(&config.logging, "warn");
-    if let Some(adapter) = &args.adapter {
-        config.adapter.clone_from(adapter);
-    }
+    let config = config_for(args.adapter.as_deref(), environment)?;
     setup::runtime()?.block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
@@ -212,9 +215,16 @@ fn workspace(args: &RunArgs, config: &Config) -> Result<Workspace, SetupError> {
     Ok(setup::workspaces(&path)?.root())
 }
 
-fn verify(environment: &Environment) -> Result<ExitCode, CommandError> {
-    let config = Config::from_env(environment)?;
+/// The configuration of a command at a terminal, perhaps for another adapter.
+fn config_for(adapter: Option<&str>, environment: &Environment) -> Result<Config, ConfigError> {
+    let mut config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
+    config.adapter = adapter.map_or(config.adapter, str::to_owned);
+    Ok(config)
+}
+
+fn verify(args: &VerifyArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
+    let config = config_for(args.adapter.as_deref(), environment)?;
     let (text, well) = setup::runtime()?.block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let verified = ask_agent(&engine, scratch.workspace(), config.run_timeout).await;

@@ -45,7 +45,7 @@ pub(crate) enum SetupError {
     NoProgram,
     /// The workspace root cannot be opened.
     #[error(
-        "AICODEBOX_WORKSPACE: the workspace {path} cannot be used: {source}; make it or name another directory"
+        "the workspace {path} cannot be used: {source}; make it, or name another directory (AICODEBOX_WORKSPACE, `run --workspace`)"
     )]
     Workspace { path: PathBuf, source: io::Error },
     /// The state directory cannot be written.

@@ -46,10 +46,19 @@ pub(super) fn stderr(top: &Table<'_>) -> Vec<StderrRule> {
             node.error("'find' is missing");
             return None;
         };
-        let find = pattern::parse(&find.called(&node.place));
+        let find = pattern::parse(&find.called(&node.place)).inspect(|find| {
+            known_groups(node, find, &["message", "status", "retry_after"]);
+        });
         find.zip(means).map(|(find, means)| StderrRule { find, means, kind })
     };
     top.tables("stderr").iter().filter_map(rule).collect()
+}
+
+/// A group with another name would be lost without a word.
+fn known_groups(node: &Node<'_>, regex: &Regex, known: &[&str]) {
+    for name in regex.capture_names().flatten().filter(|name| !known.contains(name)) {
+        node.error(format_args!("unknown group '{name}'; known: {}", known.join(", ")));
+    }
 }
 
 /// `[[class]]`.
@@ -90,6 +99,7 @@ pub(super) fn extract(top: &Table<'_>) -> Vec<Regex> {
         if !regex.capture_names().flatten().any(|name| known.contains(&name)) {
             node.error(format_args!("'{regex}' has none of the groups status, code, message, json"));
         }
+        known_groups(&node, &regex, &[&known[..], &["retry_after"]].concat());
         Some(regex)
     };
     nodes.unwrap_or_default().into_iter().filter_map(regex).collect()

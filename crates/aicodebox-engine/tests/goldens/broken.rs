@@ -116,6 +116,14 @@ fn broken_files_are_refused_with_the_right_words() {
             "[errors] extract: 'x' has none of the groups status, code, message, json",
         ),
         (
+            TEXT.to_owned() + "[errors]\nextract = [\"(?P<message>a)(?P<wait>b)\"]\n",
+            "[errors] extract: unknown group 'wait'; known: status, code, message, json, retry_after",
+        ),
+        (
+            TEXT.to_owned() + "[[stderr]]\nas = \"retry\"\nfind = \"in (?P<wait>\\\\d+) s\"\n",
+            "[[stderr]] 1: unknown group 'wait'; known: message, status, retry_after",
+        ),
+        (
             TEXT.to_owned() + "[[stderr]]\nfind = \"x\"\n",
             "[[stderr]] 1: as is retry, notice, error or ignore",
         ),

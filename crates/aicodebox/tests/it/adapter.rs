@@ -29,7 +29,7 @@ fn the_documentation_is_what_happens() {
     for (info, text) in blocks(&document) {
         let words: Vec<&str> = info.split(' ').collect();
         match words.as_slice() {
-            ["toml" | "json", name] => fs::write(home.path(name), text).unwrap(),
+            ["toml" | "json" | "text", name] => fs::write(home.path(name), text).unwrap(),
             ["toml", name, "append"] => {
                 let before = fs::read_to_string(home.path(name)).unwrap();
                 fs::write(home.path(name), before + text).unwrap();
@@ -44,7 +44,7 @@ fn the_documentation_is_what_happens() {
             other => panic!("a block of an unknown sort: {other:?}"),
         }
     }
-    assert_eq!(commands, 6);
+    assert_eq!(commands, 7);
 }
 
 #[test]

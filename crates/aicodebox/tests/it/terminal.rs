@@ -97,6 +97,8 @@ fn verify_tells_whether_the_agent_is_signed_in() {
     let home = Home::new(&EVENTS.replace("/bin/sh", "no-such-program-anywhere"));
     let missing = Finished::of(&mut home.command("verify")).code(1).stdout();
     assert!(missing.contains("cannot be started"), "{missing}");
+    let demo = Finished::of(home.command("verify").args(["--adapter", "demo"])).code(0).stdout();
+    assert!(demo.starts_with("demo: signed in"), "{demo}");
 }
 
 #[test]

@@ -31,10 +31,10 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     effort: Option<String>,
     /// Replace the agent's system prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system_prompt: Option<String>,
     /// Add to the agent's system prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     append_system_prompt: Option<String>,
     /// Go on with this session
     #[arg(long, value_name = "ID", conflicts_with = "continue_last")]

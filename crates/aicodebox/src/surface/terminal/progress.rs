@@ -55,7 +55,8 @@ impl Progress {
     }
 
     pub(crate) fn notice(&mut self, notice: &Notice) {
-        self.line(&format!("! {}", notice.message));
+        let retries = if notice.code == "retry" { "the agent tries again: " } else { "" };
+        self.line(&format!("! {retries}{}", notice.message));
     }
 
     /// The last line: how long, how many tokens, which session.
