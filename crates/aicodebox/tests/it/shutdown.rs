@@ -23,7 +23,8 @@ fn sigterm_stops_agents_answers_callers_and_ends_with_0() {
         "trap '' TERM; setsid sleep 300 & echo $! > ../child; echo $$ > ../deaf; while :; do sleep 1; done";
     let waiting =
         server.open("POST", "/run", &[], Some(json!({"prompt": polite, "workspace": "a"}).to_string()));
-    server.run(json!({"prompt": deaf, "workspace": "b", "async": true})).status(200);
+    let fetched =
+        server.run(json!({"prompt": deaf, "workspace": "b", "async": true})).status(200).text("/runId");
     let agents = ["polite", "deaf", "child"].map(|name| pid(&server.wait_for_file(name)));
 
     let begun = Instant::now();
@@ -39,6 +40,11 @@ fn sigterm_stops_agents_answers_callers_and_ends_with_0() {
     assert_eq!(status.code(), Some(0));
     agents.into_iter().for_each(gone);
     assert_eq!(server.wait_for_file("bye"), "bye\n");
+    // Both are on record, with what became of them.
+    let server = server.restart();
+    server.get(&format!("/run/{fetched}")).status(200).field("/status", "interrupted");
+    let list = server.get("/runs?status=interrupted").status(200).json();
+    assert_eq!(list["runs"].as_array().unwrap().len(), 2, "{list}");
 }
 
 #[test]
