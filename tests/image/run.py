@@ -1,6 +1,6 @@
 """make test-image: builds the box and its examples on a real engine, and tries what only a container can show.
 
-usage: run.py [--only NAME,…] [--from-source | --program FILE] [--full] [--arm64]
+usage: run.py [--only NAME,…] [--from-source | --program FILE] [--full]
 
 Prints one line per case and `N passed, N failed` at the end; `SKIP engine: …` where no engine can run.
 """
@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import examples  # noqa: E402
 import images  # noqa: E402
-from arm64 import the_program_for_arm64  # noqa: E402
 from box import build  # noqa: E402
 from cases import CASES, Skip, the_programs_layer_is_small  # noqa: E402
 from engine import Ended, Engine, NoEngine  # noqa: E402
@@ -61,7 +60,6 @@ def main() -> int:
     parser.add_argument("--from-source", action="store_true", help="compile the program in the image, as it is shipped")
     parser.add_argument("--program", type=Path, help="a program that is already built, instead of the debug build")
     parser.add_argument("--full", action="store_true", help="the full image as well, which takes as long as all the rest")
-    parser.add_argument("--arm64", action="store_true", help="compile the program for arm64 as well, and try it in an emulator")
     options = parser.parse_args()
     for number in SIGNALS:
         signal.signal(number, stop)
@@ -69,7 +67,6 @@ def main() -> int:
     known = [*examples.CASES, *CASES]
     known += [the_programs_layer_is_small] if shipped else []
     known += [the_full_image] if options.full else []
-    known += [the_program_for_arm64] if options.arm64 else []
     cases = [case for case in known if not options.only or case.__name__ in options.only.split(",")]
     try:
         with Engine() as engine:
@@ -88,8 +85,6 @@ def main() -> int:
                 print("SKIP image.size: the debug build is twice as large as what is shipped")
             if not options.full:
                 print("SKIP image.full: it takes as long as all the rest; --full builds it")
-            if not options.arm64:
-                print("SKIP image.arm64: it is compiled once more for that; --arm64 does it")
     except NoEngine as why:
         print(f"SKIP engine: {why}\n\n0 passed, 0 failed")
         return 0
