@@ -147,9 +147,10 @@ def bin_of(agent: Agent) -> Path:
     return folder
 
 
-def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
-    """Plays one scenario; what went wrong, if something did."""
-    stage = Stage(agent, box, troupe.mock.wire, name, lambda more=None: troupe.new_box(agent, more),
+def play(agent: Agent, name: str, box: Box, troupe: Troupe, again: bool = False) -> str | None:
+    """Plays one scenario, `again` in another workspace; what went wrong, if something did."""
+    place = f"{name}-again" if again else name
+    stage = Stage(agent, box, troupe.mock.wire, place, lambda more=None: troupe.new_box(agent, more),
                   lambda address, without: troupe.verify(agent, address, without))
     start = time.monotonic()
     try:
@@ -159,7 +160,7 @@ def play(agent: Agent, name: str, box: Box, troupe: Troupe) -> str | None:
         wrong = str(error) or traceback.format_exc(limit=-1)
     except Exception:  # noqa: BLE001 - a scenario that breaks is a failed scenario, and the others go on
         wrong = traceback.format_exc(limit=-3)
-    line = f"{'FAILED' if wrong else 'ok':6} {agent.name:9} {name:22} {time.monotonic() - start:5.1f} s"
+    line = f"{'FAILED' if wrong else 'ok':6} {agent.name:9} {place:22} {time.monotonic() - start:5.1f} s"
     print(f"{line}\n    {wrong}" if wrong else line, flush=True)
     return wrong
 
@@ -184,23 +185,27 @@ def main() -> int:
         for agent in filter(lambda agent: agent.first_start, agents):
             troupe.first_start(agent)
         boxes = {agent.name: troupe.new_box(agent) for agent in agents}
-        results = []
+        failed, count = [], 0
         for at_once, chosen in ((1, [name for name in names if name in ALONE]),
                                 (AT_ONCE, [name for name in names if name not in ALONE])):
             # Scenario by scenario, so that the agents take turns; the longest first.
             order = sorted(chosen, key=lambda name: name != "stop")
             tasks = [(agent, name) for name in order for agent in agents]
             with ThreadPoolExecutor(at_once) as pool:
-                results += pool.map(lambda task: play(*task, boxes[task[0].name], troupe), tasks)
+                results = list(pool.map(lambda task: play(*task, boxes[task[0].name], troupe), tasks))
+            count += len(tasks)
+            failed += [task for task, wrong in zip(tasks, results, strict=True) if wrong is not None]
+        if os.environ.get("CI"):
+            # On a machine that others use too, a limit of time can be missed once: as in the profile `ci` of the tests.
+            failed = [task for task in failed if play(*task, boxes[task[0].name], troupe, again=True) is not None]
     finally:
         troupe.stop()
         mock.stop()
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    failed = sum(wrong is not None for wrong in results)
     if options.keep:
         print(f"\nkept: {folder}")
-    print(f"\n{len(results) - failed} passed, {failed} failed")
+    print(f"\n{count - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 
