@@ -42,6 +42,23 @@ fn what_the_class_refuses_is_a_422_with_its_text() {
 }
 
 #[test]
+fn what_a_class_does_wrong_fails_its_own_run_alone() {
+    let server = serve("unruly:Unruly", &[("AICODEBOX_AVAILABLE_MODELS", "m")]);
+    let begun = std::time::Instant::now();
+    let hangs = server
+        .run(json!({"prompt": "hang in parse", "workspace": "its-own", "async": true}))
+        .status(200)
+        .text("/runId");
+    let raised = server.run(json!({"prompt": "raise in parse"})).status(200).field("/error/kind", "internal");
+    let said = raised.text("/error/message");
+    assert!(said.contains("parse_output") && said.contains("cannot read this"), "{said}");
+    server.run(json!({"prompt": "exit"})).status(200).field("/exitCode", 3).field("/stderr", "trouble\n");
+    server.run(json!({"prompt": "well"})).status(200).field("/text", "well");
+    server.delete(&format!("/run/{hangs}")).status(200).field("/status", "cancelled");
+    assert!(begun.elapsed().as_secs() < 20, "it took {:?}", begun.elapsed());
+}
+
+#[test]
 fn events_and_usage_are_in_the_answer_when_they_are_asked_for() {
     let server = serve("lines:Lines", &[("AICODEBOX_AVAILABLE_MODELS", "m")]);
     let prompt = "{\"type\":\"text\",\"text\":\"hi\"}\n{\"type\":\"usage\",\"usage\":{\"input_tokens\":3}}\n";
