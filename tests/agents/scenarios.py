@@ -340,15 +340,16 @@ def stop(stage: Stage) -> None:
         begun = time.monotonic()
         other = box.run(prompt=prompt, workspace="limited", timeoutSeconds=limit, **{"async": True}).json["runId"]
         wait_for("the second tool", (box.workspace / "limited" / "started.txt").exists, limit)
-        # Its tool: an agent may have helpers beside it that come and go by themselves.
-        second = {pid for pid, command in box.agents().items() if "sleep 97" in command} - first
-        assert second, f"no process of the second run's tool was found: {box.agents()}"
+        second = {pid: command for pid, command in box.agents().items() if pid not in first}
+        # An agent may have helpers beside its tool that come and go by themselves.
+        tool = {pid for pid, command in second.items() if "sleep 97" in command}
+        assert tool, f"no process of the second run's tool was found: {second}"
 
         answer = box.request("DELETE", f"/run/{one}")
         assert answer.status == 200 and answer.json.get("status") == "cancelled", short(answer)
         assert answer.seconds <= 3.5, f"DELETE took {answer.seconds:.1f} s"
-        wait_for("the end of the first run's processes", lambda: not first & set(box.agents()), 3)
-        assert second <= set(box.agents()), "the second run was touched"
+        wait_for("the end of the first run's processes", lambda: not set(box.agents()) - set(second), 3)
+        assert tool <= set(box.agents()), "the second run was touched"
         assert box.request("GET", f"/run/result?runId={other}").json.get("status") == "running"
 
         wait_for("the time limit", lambda: status(box, other) != "running", limit + 5)
