@@ -213,7 +213,9 @@ impl Engine {
         }
         // The agent starts while the record is being written: nobody knows of the run before both are done.
         // In the caller's span, so that the run's log lines carry the id of the request that asked for it.
-        self.0.tracker.spawn(runner.run(ticket, prepared, active.clone(), publish).in_current_span());
+        // Boxed before it is passed on: it is large, and on its way into a task it is moved several times.
+        let run = Box::pin(runner.run(ticket, prepared, active.clone(), publish));
+        self.0.tracker.spawn(run.in_current_span());
         let events = self.events_of(id, Some(log));
         let handle = RunHandle { id, workspace, ignored, events, hold, begun, outcome };
         if let Err(error) = created.await {

@@ -26,11 +26,11 @@ use std::{
 };
 
 use nix::fcntl::Flock;
-use tokio::time::timeout;
+use tokio::{sync::oneshot::error::RecvError, time::timeout};
 
 pub use self::open::OpenError;
 use self::{
-    queue::{Command, Queue},
+    queue::{BEGIN_WAIT, Command, Queue},
     reads::Reads,
     retention::Retention,
     writer::{Unwritten, Writer},
@@ -97,13 +97,18 @@ impl SqliteStore {
 
     fn write(&self, command: Command) -> Stored<'_, ()> {
         let answered = self.queue.push(command);
-        Box::pin(async {
-            match timeout(PATIENCE, answered).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_gone)) => Err(StoreError("the store was closed".into())),
-                Err(_elapsed) => Err(StoreError("the disk of the run store does not answer".into())),
-            }
-        })
+        Box::pin(patiently(answered))
+    }
+}
+
+/// The writer's answer, if it comes in time.
+async fn patiently(
+    answered: impl Future<Output = Result<Result<(), StoreError>, RecvError>>,
+) -> Result<(), StoreError> {
+    match timeout(PATIENCE, answered).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_gone)) => Err(StoreError("the store was closed".into())),
+        Err(_elapsed) => Err(StoreError("the disk of the run store does not answer".into())),
     }
 }
 
@@ -126,7 +131,20 @@ impl Store for SqliteStore {
     }
 
     fn create(&self, run: NewRun) -> Stored<'_, ()> {
-        self.write(Command::Create(Box::new(run)))
+        let hurry = self.queue.hurry();
+        let mut answered = self.queue.push(Command::Create(Box::new(run)));
+        Box::pin(patiently(async move {
+            match timeout(BEGIN_WAIT, &mut answered).await {
+                Ok(answer) => {
+                    hurry.needless();
+                    answer
+                }
+                Err(_longer) => {
+                    drop(hurry);
+                    answered.await
+                }
+            }
+        }))
     }
 
     fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> Stored<'_, ()> {

@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 16_384;
 /// At most this many share a transaction.
 const MAX_TOGETHER: usize = 256;
 /// The record of a run that begins waits this long for others to be written with: for its own end, if the run is short.
-const BEGIN_WAIT: Duration = Duration::from_millis(3);
+pub(super) const BEGIN_WAIT: Duration = Duration::from_millis(3);
 /// Events wait this long for others to be written with.
 const EVENTS_WAIT: Duration = Duration::from_millis(15);
 
@@ -57,6 +57,27 @@ struct State {
     closed: bool,
 }
 
+/// Sees to it that a run that begins is written in time, also when nobody waits for that any more: when it is dropped,
+/// it wakes the writer for what waits.
+pub(super) struct Hurry(Option<Arc<Queue>>);
+
+impl Hurry {
+    /// It is written.
+    pub(super) fn needless(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        let Some(queue) = self.0.take() else { return };
+        let state = queue.state();
+        if let Some(due) = state.jobs_due {
+            queue.rouse(state, due);
+        }
+    }
+}
+
 /// What the writer does next.
 pub(super) enum Turn {
     /// These, in one transaction; `events` = and the events of all runs.
@@ -68,7 +89,8 @@ pub(super) enum Turn {
 }
 
 impl Queue {
-    /// Gives a command to the writer. The error of a full queue comes as the answer.
+    /// Gives a command to the writer. The error of a full queue comes as the answer. For a run that begins the writer
+    /// is not woken, which costs more than to write it: its end does that, or [`Hurry`].
     pub(super) fn push(&self, command: Command) -> oneshot::Receiver<Result<(), StoreError>> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state();
@@ -79,13 +101,19 @@ impl Queue {
             // The receiver is ours.
             let _ours = answer.send(Err(StoreError(text.into())));
         } else {
-            let wait = if matches!(command, Command::Create(_)) { BEGIN_WAIT } else { Duration::ZERO };
-            let due = Instant::now() + wait;
+            let begins = matches!(command, Command::Create(_));
+            let due = Instant::now() + if begins { BEGIN_WAIT } else { Duration::ZERO };
             state.jobs.push_back(Job { command, answer });
             state.jobs_due = Some(state.jobs_due.map_or(due, |at| at.min(due)));
-            self.rouse(state, due);
+            if !begins {
+                self.rouse(state, due);
+            }
         }
         answered
+    }
+
+    pub(super) fn hurry(self: &Arc<Self>) -> Hurry {
+        Hurry(Some(self.clone()))
     }
 
     /// Waits for something to do, at most for `patience`.
@@ -187,13 +215,15 @@ mod tests {
 
     #[test]
     fn a_sleeping_writer_is_woken_for_what_is_due_before_it_looks() {
-        let queue = Queue::default();
+        let queue = Arc::new(Queue::default());
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| written(&queue));
             while queue.state().looks_at.is_none() {
                 std::thread::yield_now();
             }
+            let hurry = queue.hurry();
             begin(&queue);
+            drop(hurry);
             assert_eq!(writer.join().unwrap(), 1);
         });
     }
