@@ -11,6 +11,7 @@ pub mod fuzzing;
 mod health_check;
 mod init;
 mod logging;
+mod rest;
 mod serve;
 mod setup;
 mod surface;
@@ -23,7 +24,7 @@ use std::{
     process::ExitCode,
 };
 
-use aicodebox_engine::process::{LAUNCHER, run_launcher};
+use aicodebox_engine::process::{LAUNCHER, return_large_blocks, run_launcher};
 use clap::Parser;
 
 /// The program; which of its parts runs, the name says that it was called by.
@@ -41,6 +42,7 @@ pub fn main() -> ExitCode {
     if name == init::PASSTHROUGH {
         return init::passthrough(&arguments.collect::<Vec<_>>());
     }
+    return_large_blocks();
     command::Cli::parse().run().unwrap_or_else(|error| {
         // Where standard error is gone, the exit code has to do.
         _ = writeln!(io::stderr(), "aicodebox: {error}");

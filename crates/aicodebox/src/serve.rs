@@ -19,6 +19,7 @@ use crate::{
     callback::{SCHEDULE, Sender},
     config::{ApiConfig, Config, Environment, Foreground, McpConfig, Modes},
     fetch::Fetcher,
+    rest,
     setup::{self, SetupError},
     surface::{
         cron::{CronControl, CronFileError, CronSetup, History, Scheduler},
@@ -133,7 +134,9 @@ pub(crate) async fn serve(
         }
         stop.cancel();
     };
-    let ((), (), talked, ()) = tokio::join!(serving, scheduling, talking, ending);
+    // Last: the others have started when it is polled for the first time.
+    let resting = rest::give_back(&engine, going.clone());
+    let ((), (), talked, (), ()) = tokio::join!(serving, scheduling, talking, ending, resting);
     info!("stopped");
     talked?;
     Ok(ExitCode::SUCCESS)
