@@ -25,15 +25,30 @@ has() {
     [ -n "$found" ] && dpkg --compare-versions "${found#*:}" ge "$2"
 }
 
-# repository NAME KEY_URL FINGERPRINT LINE: adds an apt repository whose key has this fingerprint, and no other.
+# only_key FINGERPRINT: of the keys on standard input, the one with this fingerprint, as apt wants it. What else came along is
+# left out: apt would trust it as well. A key that merely has the right one below its own is not it.
+only_key() {
+    local fingerprint=$1 keys found
+    keys=$(mktemp -d)
+    gpg --homedir "$keys" --quiet --import
+    gpg --homedir "$keys" --quiet --export "$fingerprint" >"$keys/only"
+    found=$(gpg --homedir "$keys" --show-keys --with-colons "$keys/only" | sed -n '/^pub:/{n;s/^fpr:*\([0-9A-F]*\):$/\1/p;}')
+    if [ "$found" != "$fingerprint" ]; then
+        echo "there is no key $fingerprint, but:" >&2
+        gpg --homedir "$keys" --list-keys >&2
+        return 1
+    fi
+    cat "$keys/only"
+}
+
+# repository NAME KEY_URL FINGERPRINT LINE: adds an apt repository that is signed by the key with this fingerprint.
 repository() {
-    local name=$1 key_url=$2 fingerprint=$3 line=$4 ring found
-    ring=/usr/share/keyrings/$name.gpg
+    local name=$1 key_url=$2 fingerprint=$3 line=$4
+    local ring=/usr/share/keyrings/$name.gpg
     command -v gpg >/dev/null || apt gnupg
-    curl -fsSL --retry 3 --proto '=https' "$key_url" | gpg --dearmor --yes -o "$ring"
-    found=$(gpg --show-keys --with-colons "$ring" | sed -n 's/^fpr:*\([0-9A-F]*\):$/\1/p')
-    if ! grep -qx "$fingerprint" <<<"$found"; then
-        echo "$key_url: the key is not $fingerprint but $found" >&2
+    if ! curl -fsSL --retry 3 --proto '=https' "$key_url" | only_key "$fingerprint" >"$ring"; then
+        echo "$key_url: the key cannot be had" >&2
+        rm -f "$ring"
         return 1
     fi
     echo "deb [signed-by=$ring] $line" >"/etc/apt/sources.list.d/$name.list"
