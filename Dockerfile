@@ -23,8 +23,7 @@ FROM ${BASE_IMAGE}
 ENV LANG=C.UTF-8 \
     PIP_BREAK_SYSTEM_PACKAGES=1 \
     PIP_NO_CACHE_DIR=1 \
-    PIP_ROOT_USER_ACTION=ignore \
-    AICODEBOX_WORKSPACE=/workspace
+    PIP_ROOT_USER_ACTION=ignore
 # A layer for each, so that a new version of one does not build the others again.
 RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh base
 RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh docker

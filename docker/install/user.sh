@@ -15,7 +15,8 @@ echo 'aicode ALL=(ALL) NOPASSWD:ALL' >/etc/sudoers.d/aicode
 chmod 0440 /etc/sudoers.d/aicode
 
 # Group 0 may write: whoever is started with a number that nobody knows is in that group (OpenShift).
-install -d -o aicode -g 0 -m 0775 /workspace /home/aicode
+# The state directory is there so that a new volume becomes theirs: what is missing in the image an engine makes root's.
+install -d -o aicode -g 0 -m 0775 /workspace /home/aicode /home/aicode/.aicodebox
 chmod -R g=u /home/aicode
 install -d -m 0755 /aicodebox-init.d /var/lib/aicodebox
 

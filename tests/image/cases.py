@@ -96,6 +96,8 @@ def labels(engine: Engine) -> None:
     default = re.search(r"^ARG VERSION=(.*)$", (images.ROOT / "Dockerfile").read_text(), re.MULTILINE)[1]
     assert default == images.version(), "the Dockerfile's VERSION is not that of Cargo.toml"
     assert config["Config"]["Healthcheck"]["Test"] == ["CMD", "/usr/local/bin/aicodebox", "healthcheck"]
+    # One of ours would win over the older name that somebody sets.
+    assert not any(entry.startswith("AICODEBOX_") for entry in config["Config"]["Env"]), config["Config"]["Env"]
     assert not any("SECRET" in entry or "TOKEN" in entry for entry in config["Config"]["Env"]), config["Config"]["Env"]
 
 
@@ -375,6 +377,9 @@ def it_works_as_anybody(engine: Engine) -> None:
     for options in (["--user", "1000"], ["--cap-drop=ALL", *enough], ["--user", "4242:4242", "--tmpfs", "/workspace:mode=1777"], ["--user", "4242:0"],
                     ["--read-only", "--tmpfs", "/tmp"], ["--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/aicode"],
                     ["--user", "1000", *strict], ["--cap-drop=ALL"], ["--security-opt", "no-new-privileges"],
+                    # New volumes, which take the owner that the image's directory has.
+                    ["--user", "1000:0", "--volume", "/home/aicode/.aicodebox"], ["--user", "4242:0", "--volume", "/home/aicode/.aicodebox"],
+                    ["--user", "1000:0", "--read-only", "--tmpfs", "/tmp", "--volume", "/home/aicode", "--volume", "/workspace", *strict],
                     ["--init"], ["--init", "--user", "1000", "--read-only", "--tmpfs", "/tmp",
                                  "--tmpfs", "/workspace:mode=1777", *strict]):
         with serving(engine, *options) as box:
@@ -382,6 +387,7 @@ def it_works_as_anybody(engine: Engine) -> None:
             where = "cd /tmp" if "--read-only" in options and "--tmpfs" not in options[2:] else "true"
             answer = box.run(f"{where}; echo $HOME; test -w $HOME && echo $(id -u) works")
             assert re.search(r"^\d+ works$", answer["text"], re.MULTILINE), (options, answer, box.logs())
+            assert "--volume" not in options or "lost with the container" not in box.logs(), (options, box.logs())
             code, seconds = box.stop()
             assert code == 0 and seconds < 10, (options, code, seconds)
 
