@@ -175,22 +175,18 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
     }
     let (config, modes) = config::for_serving(&environment)?;
     logging::start(&config.logging, "info");
-    Ok(setup::runtime()?.block_on(serve::serve(config, modes, environment))?)
+    Ok(setup::block_on(serve::serve(config, modes, environment))??)
 }
 
 fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
-    let runtime = setup::runtime()?;
-    let served = runtime.block_on(serve::serve_stdio(&config, environment));
-    // A thread may still wait for input that does not come; nobody waits for that thread.
-    runtime.shutdown_background();
-    Ok(served?)
+    Ok(setup::block_on(serve::serve_stdio(&config, environment))??)
 }
 
 fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = config_for(args.adapter.as_deref(), environment)?;
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let workspace = if args.ephemeral { scratch.workspace()? } else { workspace(args, &config)? };
         let request = args.request(workspace, engine.adapter()).map_err(CommandError::Usage)?;
@@ -202,7 +198,7 @@ fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, CommandErr
         let code = terminal::run(&engine, request, output, config.logging.colour).await;
         engine.shutdown().await;
         Ok(code?.into())
-    })
+    })?
 }
 
 /// The directory that was named, else the configured root, else where we are.
@@ -225,12 +221,12 @@ fn config_for(adapter: Option<&str>, environment: &Environment) -> Result<Config
 
 fn verify(args: &VerifyArgs, environment: &Environment) -> Result<ExitCode, CommandError> {
     let config = config_for(args.adapter.as_deref(), environment)?;
-    let (text, well) = setup::runtime()?.block_on(async {
+    let (text, well) = setup::block_on(async {
         let (engine, scratch) = setup::engine(&config, environment, setup::memory_store(&config)).await?;
         let verified = ask_agent(&engine, scratch.workspace(), config.run_timeout).await;
         engine.shutdown().await;
         verified
-    })?;
+    })??;
     print(text)?;
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

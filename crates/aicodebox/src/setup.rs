@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use aicodebox_engine::{
@@ -25,6 +26,8 @@ use tokio::{
 
 use crate::config::{Config, Environment};
 
+/// See [`block_on`].
+const REST: Duration = Duration::from_millis(200);
 /// Finished runs in memory may take this many bytes.
 const MEMORY_STORE_BYTES: usize = 64 << 20;
 
@@ -119,9 +122,21 @@ pub(crate) async fn engine(
 
 /// Half of the processors: the other half is the agents'. With one worker for each of two processors, every event woke
 /// both, and a short run cost a tenth more.
-pub(crate) fn runtime() -> io::Result<Runtime> {
+fn runtime() -> io::Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread().worker_threads((processors / 2).max(1)).enable_all().build()
+}
+
+/// Does this work to its end. Threads that are busy even then get [`REST`] and are left: one may wait for input that
+/// does not come, one may check an answer against a schema that takes for ever.
+///
+/// # Errors
+/// When there cannot be a runtime.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_timeout(REST);
+    Ok(done)
 }
 
 /// `package.module:Class`.

@@ -3,20 +3,22 @@ use std::{
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use tokio::{sync::watch, time::timeout};
 
-use super::runner::{Runner, stopped, unplannable};
+use super::runner::{Runner, not_remembered, stopped, unplannable};
 use crate::{
     adapter::{OutputReader, Plan, ReadError, ReaderContext, Reading, RunFile},
     process::{Flow, Limits, Output, Stop, Stream},
     run::{
-        AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Finish, RunEvent,
+        AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Finish, Room, RunEvent,
         SessionChoice, SessionId, SessionTotals, Usage, Verdict,
     },
+    store::EventLog,
     workspace::{Scratch, ScratchDir},
 };
 
@@ -30,7 +32,6 @@ pub(super) struct Prepared {
     pub(super) ignored: Vec<&'static str>,
     /// Name of its directory for temporary files.
     scratch: String,
-    baseline: Option<SessionTotals>,
 }
 
 /// How one attempt ended.
@@ -79,20 +80,16 @@ impl Runner {
     /// Makes the plan for the request as it stands, with its session resolved.
     pub(super) async fn plan(&self) -> Result<Prepared, Failure> {
         let config = &self.engine.config;
-        let baseline = match &self.request.session {
-            SessionChoice::Resume(id) => config.store.totals(id).await.map_err(super::storage)?,
-            SessionChoice::Fresh { .. } | SessionChoice::Continue => None,
-        };
         let scratch = format!("run-{}-{}", self.id, self.attempts());
         let host = self.engine.host(&config.scratch.path(&scratch), self.engine.flags().await);
         let mut plan = config.adapter.plan(&self.request, &host).await.map_err(unplannable)?;
         plan.launch.no_new_privs |= config.no_new_privs;
-        Ok(Prepared { ignored: std::mem::take(&mut plan.ignored), plan, scratch, baseline })
+        Ok(Prepared { ignored: std::mem::take(&mut plan.ignored), plan, scratch })
     }
 
     /// Starts the agent once and reads it to its end.
     pub(super) async fn attempt(&mut self, prepared: Prepared) -> Attempted {
-        let Prepared { plan, scratch, baseline, ignored: _ } = prepared;
+        let Prepared { plan, scratch, ignored: _ } = prepared;
         let config = &self.engine.config;
         self.log.begin_attempt(self.attempts());
         for notice in plan.notices {
@@ -102,6 +99,7 @@ impl Runner {
             Ok(files) => files,
             Err(failure) => return Attempted::failed(failure, None),
         };
+        let baseline = self.take_totals().await;
         let reader = config.adapter.reader(ReaderContext {
             request: &self.request,
             resumes: matches!(self.request.session, SessionChoice::Resume(_)),
@@ -109,21 +107,20 @@ impl Runner {
             ticket: plan.ticket,
             events: self.log.clone(),
         });
-        let begun = *self.begun.get_or_insert_with(Instant::now);
-        let deadline = self.request.deadline.unwrap_or(config.run_timeout);
+        self.begun.get_or_insert_with(Instant::now);
         let limits = Limits {
-            deadline: Some(deadline.saturating_sub(begun.elapsed())),
+            deadline: Some(self.time_left()),
             idle: self
                 .request
                 .idle
                 .or(config.idle_timeout)
                 .map(|idle| idle.max(plan.quiet.unwrap_or_default())),
         };
-        let mut output = ReaderOutput { reader, begun: &self.begins };
+        let mut output = ReaderOutput { reader, begun: &self.begins, log: &self.log };
         let supervised = config.pool.supervise(plan.launch, limits, &self.stop, &mut output).await;
         let attempted = match supervised {
             Ok(exit) => match finish(output.reader, exit, &self.stop).await {
-                Ok(Ok(reading)) => read(reading, limits),
+                Ok(Ok(reading)) => read(reading, self.deadline(), limits.idle),
                 Ok(Err(error)) => {
                     let fault = FailureKind::Agent(AgentFault::Internal);
                     Attempted::failed(Failure::new(fault, error.message), Some(*error.exit))
@@ -140,6 +137,38 @@ impl Runner {
             self.engine.tracker.spawn_blocking(move || drop(files));
         }
         attempted
+    }
+}
+
+impl Runner {
+    /// The wall-clock limit of all attempts together.
+    pub(super) fn deadline(&self) -> Duration {
+        self.request.deadline.unwrap_or(self.engine.config.run_timeout)
+    }
+
+    /// What is left of it; all, before the first process was asked for.
+    pub(super) fn time_left(&self) -> Duration {
+        self.deadline().saturating_sub(self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()))
+    }
+
+    /// The counters of the session that is resumed, which are unknown from now on until an attempt has reported them to
+    /// its end: what one consumes that is stopped, or dies with the server, must not be counted as the next one's.
+    async fn take_totals(&self) -> Option<SessionTotals> {
+        let SessionChoice::Resume(id) = &self.request.session else { return None };
+        // Of two attempts on one session only one may have them.
+        let _turn = self.engine.totals_turn.lock().await;
+        let store = &self.engine.config.store;
+        let taken = async {
+            let totals = store.totals(id).await?;
+            if totals.is_some() {
+                store.keep_totals(id.clone(), None).await?;
+            }
+            Ok(totals)
+        };
+        taken.await.unwrap_or_else(|error| {
+            not_remembered(error);
+            None
+        })
     }
 }
 
@@ -164,6 +193,7 @@ async fn finish(
 struct ReaderOutput<'a> {
     reader: Box<dyn OutputReader>,
     begun: &'a watch::Sender<bool>,
+    log: &'a Arc<EventLog>,
 }
 
 impl Output for ReaderOutput<'_> {
@@ -175,17 +205,21 @@ impl Output for ReaderOutput<'_> {
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
         self.reader.feed(stream, bytes)
     }
+
+    fn full(&self) -> Option<Room> {
+        self.log.full()
+    }
 }
 
 /// What the engine knows better than the reader: a run whose processes could not be killed or whose supervisor
 /// was lost is not ok, whatever was printed. The text is kept.
-fn read(reading: Reading, limits: Limits) -> Attempted {
+fn read(reading: Reading, deadline: Duration, idle: Option<Duration>) -> Attempted {
     let exit = reading.exit;
     let verdict = if exit.stuck.is_empty() {
         match (exit.ended_by, reading.verdict) {
             (EndedBy::Lost, _) => Verdict::Failed(stopped(EndedBy::Lost)),
-            (EndedBy::Deadline, Verdict::Failed(failure)) => Verdict::Failed(after(failure, limits.deadline)),
-            (EndedBy::Idle, Verdict::Failed(failure)) => Verdict::Failed(after(failure, limits.idle)),
+            (EndedBy::Deadline, Verdict::Failed(failure)) => Verdict::Failed(after(failure, Some(deadline))),
+            (EndedBy::Idle, Verdict::Failed(failure)) => Verdict::Failed(after(failure, idle)),
             (
                 EndedBy::Itself
                 | EndedBy::Finished
@@ -217,7 +251,7 @@ fn read(reading: Reading, limits: Limits) -> Attempted {
 }
 
 /// Says after how long the limit struck.
-fn after(failure: Failure, limit: Option<std::time::Duration>) -> Failure {
+pub(super) fn after(failure: Failure, limit: Option<Duration>) -> Failure {
     let Some(limit) = limit else { return failure };
     let message = match failure.kind {
         FailureKind::Deadline => format!("timed out after {:.1} s", limit.as_secs_f64()),

@@ -74,6 +74,8 @@ struct Inner {
     stats: Stats,
     /// A run is over that calls back.
     callback: Notify,
+    /// Held while the counters of a session are taken.
+    totals_turn: tokio::sync::Mutex<()>,
     active: Mutex<HashMap<RunId, Arc<Active>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
@@ -119,6 +121,7 @@ impl Engine {
             claims: Claims::default(),
             stats: Stats::default(),
             callback: Notify::new(),
+            totals_turn: tokio::sync::Mutex::default(),
             active: Mutex::default(),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),

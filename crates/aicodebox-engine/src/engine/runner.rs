@@ -19,8 +19,9 @@ use crate::{
     adapter::PlanError,
     process::Stop,
     run::{
-        AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, Failure, FailureKind, Finish, Notice, RunEvent,
-        RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Stage, Tokens, Usage, Verdict,
+        AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, ExitStatus, Failure, FailureKind, Finish,
+        Notice, RunEvent, RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Stage, Tokens, Usage,
+        Verdict,
     },
     store::{EventLog, SessionPlace},
 };
@@ -274,17 +275,40 @@ impl Runner {
     }
 
     async fn last_session(&self) -> Result<Option<SessionId>, Failure> {
-        self.engine.config.store.session(&self.place()).await.map_err(storage)
+        let last = self.engine.config.store.session(&self.place()).await.map_err(storage)?;
+        Ok(last.filter(SessionId::is_usable))
     }
 
     /// Keeps what the next run needs, also after a failure: a conversation that ran into its limit goes on.
     async fn remember(&mut self, attempted: &Attempted) {
         let Some(session) = &attempted.session else { return };
+        if !session.is_usable() {
+            self.log.push(RunEvent::Notice(Notice {
+                code: "session".into(),
+                message:
+                    "the agent reported a session id that it could not be given again; the next run begins \
+                          a new conversation"
+                        .into(),
+            }));
+            return;
+        }
         self.first_session.get_or_insert_with(|| session.clone());
         let store = &self.engine.config.store;
         let totals = async {
-            if let Some(totals) = &attempted.totals {
-                store.keep_totals(session.clone(), totals.clone()).await.unwrap_or_else(not_remembered);
+            // One that was stopped may have consumed more than it had reported.
+            let ended = attempted.exit.as_ref().is_some_and(|exit| match exit.ended_by {
+                EndedBy::Itself => matches!(exit.status, Some(ExitStatus::Code(_))),
+                EndedBy::Finished => true,
+                EndedBy::Abort
+                | EndedBy::Deadline
+                | EndedBy::Idle
+                | EndedBy::Cancelled
+                | EndedBy::Shutdown
+                | EndedBy::Lost => false,
+            });
+            if let Some(totals) = attempted.totals.as_ref().filter(|_| ended) {
+                let totals = Some(totals.clone());
+                store.keep_totals(session.clone(), totals).await.unwrap_or_else(not_remembered);
             }
         };
         let conversation = async {
@@ -342,6 +366,6 @@ pub(super) fn unplannable(error: PlanError) -> Failure {
 }
 
 /// The next run begins a new conversation, or reports no usage: not worth losing the answer.
-fn not_remembered(error: crate::store::StoreError) {
+pub(super) fn not_remembered(error: crate::store::StoreError) {
     tracing::error!(%error, "a session could not be remembered");
 }

@@ -1,9 +1,15 @@
 use std::sync::Arc;
 
-use super::{attempt::Attempted, runner::Runner};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::{
+    attempt::{Attempted, after},
+    runner::{Runner, stopped},
+};
 use crate::{
     adapter::Capability,
-    run::{AgentFault, AnswerCheck, Failure, FailureKind, SessionChoice, Verdict},
+    run::{AgentFault, AnswerCheck, EndedBy, Failure, FailureKind, SessionChoice, Verdict},
 };
 
 /// How often the agent is asked again when its answer is not accepted.
@@ -28,13 +34,17 @@ impl Runner {
         if !answered {
             return Checked::Over;
         }
-        let complaint = match read(check.clone(), attempted).await {
-            Ok(value) => {
+        let complaint = match self.read(check.clone(), attempted).await {
+            Ok(Ok(value)) => {
                 self.parsed = Some(value);
                 attempted.verdict = Verdict::Ok;
                 return Checked::Over;
             }
-            Err(complaint) => complaint,
+            Ok(Err(complaint)) => complaint,
+            Err(given_up) => {
+                attempted.verdict = Verdict::Failed(given_up);
+                return Checked::Over;
+            }
         };
         attempted.parse_error = Some(complaint.clone());
         let failure = Failure::new(FailureKind::Schema, format!("the answer was not accepted: {complaint}"));
@@ -45,6 +55,28 @@ impl Runner {
         self.retries += 1;
         self.ask_again(&*check, attempted, &complaint);
         Checked::Again
+    }
+
+    /// Reads the answer, within the limits of the run: a schema and an answer from outside may take their time, more
+    /// than there is. The outer error says why it was given up.
+    async fn read(
+        &self,
+        check: Arc<dyn AnswerCheck>,
+        attempted: &mut Attempted,
+    ) -> Result<Result<Value, String>, Failure> {
+        if let Some(error) = attempted.parse_error.take() {
+            return Ok(Err(error));
+        }
+        let (structured, text) = (attempted.structured.take(), attempted.text.clone());
+        let reading = tokio::task::spawn_blocking(move || check.read(&text, structured));
+        let mut requests = self.stop.watch();
+        tokio::select! {
+            read = reading => Ok(read.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}")))),
+            Ok(asked) = requests.wait_for(|requests| requests.reason.is_some()) => {
+                Err(stopped(asked.reason.unwrap_or(EndedBy::Cancelled)))
+            }
+            () = sleep(self.time_left()) => Err(after(stopped(EndedBy::Deadline), Some(self.deadline()))),
+        }
     }
 
     /// Rewrites the request for the next attempt (contract §2, "Schema runs").
@@ -69,16 +101,6 @@ impl Runner {
             quote(&attempted.text)
         );
     }
-}
-
-async fn read(check: Arc<dyn AnswerCheck>, attempted: &mut Attempted) -> Result<serde_json::Value, String> {
-    if let Some(error) = attempted.parse_error.take() {
-        return Err(error);
-    }
-    let (structured, text) = (attempted.structured.take(), attempted.text.clone());
-    // A schema and an answer from outside may take their time.
-    let looking = tokio::task::spawn_blocking(move || check.read(&text, structured));
-    looking.await.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}")))
 }
 
 /// The beginning of a bad answer, cut at a character.

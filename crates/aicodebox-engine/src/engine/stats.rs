@@ -61,7 +61,8 @@ impl Stats {
             ("reasoning", tokens.reasoning),
         ];
         for (kind, count) in kinds {
-            *counted.tokens.entry(kind).or_default() += count.unwrap_or_default();
+            let sum = counted.tokens.entry(kind).or_default();
+            *sum = sum.saturating_add(count.unwrap_or_default());
         }
     }
 

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, fmt, ptr, sync::Arc};
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -7,6 +7,11 @@ use crate::run::AnswerCheck;
 
 /// A schema larger than this many bytes is refused: it travels in prompts and on command lines.
 pub const SCHEMA_LIMIT: usize = 256 << 10;
+/// A schema that has more subschemas than this when its references are followed is refused: each is looked at wherever
+/// it is referred to, and of forty that refer twice to the next one the last would be looked at a million million times.
+const MAX_UNFOLDED: u64 = 100_000;
+/// References that lead on to references, one after the other, at most.
+const MAX_CHAIN: usize = 1_000;
 /// How often a `{` or `[` in running text is tried as the beginning of the answer.
 const MAX_STARTS: usize = 32;
 /// How often a pattern may step back on one string before it counts as not matching.
@@ -34,6 +39,9 @@ impl Schema {
         let size = source.to_string().len();
         if size > SCHEMA_LIMIT {
             return Err(format!("the schema has {size} bytes; at most {SCHEMA_LIMIT} are accepted"));
+        }
+        if unfolded(&source, &source, &mut HashMap::new(), 0) > MAX_UNFOLDED {
+            return Err(format!("its references, followed, make more than {MAX_UNFOLDED} subschemas"));
         }
         let mut options = jsonschema::options()
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT));
@@ -94,6 +102,31 @@ impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Schema").field(&self.source).finish()
     }
+}
+
+/// How many values a schema has when its references within the document are followed. One that leads back to where it
+/// came from counts once: what it costs is the answer's to say.
+fn unfolded(root: &Value, value: &Value, known: &mut HashMap<*const Value, u64>, depth: usize) -> u64 {
+    if depth > MAX_CHAIN {
+        return u64::MAX;
+    }
+    if let Some(count) = known.get(&ptr::from_ref(value)) {
+        return *count;
+    }
+    known.insert(value, 1);
+    let mut within = |value: &Value| unfolded(root, value, known, depth + 1);
+    let parts = match value {
+        Value::Object(fields) => fields.iter().fold(0, |sum: u64, (name, field)| {
+            let target =
+                field.as_str().filter(|_| name == "$ref").and_then(|to| root.pointer(to.strip_prefix('#')?));
+            sum.saturating_add(within(target.unwrap_or(field)))
+        }),
+        Value::Array(items) => items.iter().fold(0, |sum: u64, item| sum.saturating_add(within(item))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    };
+    let count = parts.saturating_add(1);
+    known.insert(value, count);
+    count
 }
 
 /// The JSON values that may be the answer in a text, likeliest first (contract §5).
@@ -248,6 +281,28 @@ mod tests {
             assert!(refused.is_err(), "{target} was resolved");
         }
         assert!(Schema::compile(json!({"$defs": {"x": {"type": "null"}}, "$ref": "#/$defs/x"})).is_ok());
+    }
+
+    #[test]
+    fn a_small_schema_that_would_be_looked_at_for_ever_is_refused() {
+        let next = |number: usize| json!({"$ref": format!("#/$defs/n{number}")});
+        let mut defs: serde_json::Map<_, _> = (0..40)
+            .map(|number| (format!("n{number}"), json!({"allOf": [next(number + 1), next(number + 1)]})))
+            .collect();
+        defs.insert("n40".into(), json!({"type": "object"}));
+        let refused = Schema::compile(json!({"$defs": defs, "$ref": "#/$defs/n0"}));
+        assert_eq!(refused.unwrap_err(), "its references, followed, make more than 100000 subschemas");
+        let chain: serde_json::Map<_, _> =
+            (0..5_000).map(|number| (format!("n{number}"), next(number + 1))).collect();
+        assert!(Schema::compile(json!({"$defs": chain, "$ref": "#/$defs/n0"})).is_err());
+        // A tree, and what refers to itself.
+        let tree = json!({
+            "$defs": {"node": {"type": "object", "properties": {
+                "left": {"$ref": "#/$defs/node"}, "right": {"$ref": "#/$defs/node"}, "all": {"$ref": "#"},
+            }}},
+            "$ref": "#/$defs/node",
+        });
+        assert_eq!(Schema::compile(tree).unwrap().complaint(&json!({"left": {"right": {}}})), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use crate::run::Failure;
+use crate::run::{Failure, Room};
 
 /// Which stream a chunk came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +27,9 @@ pub trait Output: Send {
 
     /// Takes the next bytes of a stream, cut anywhere.
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow;
+
+    /// Whether nothing more should be read for now: the process then waits at its pipe. Until when, bounded.
+    fn full(&self) -> Option<Room> {
+        None
+    }
 }

@@ -20,7 +20,7 @@ use super::{
     tail::Tail,
     times,
 };
-use crate::run::{EndedBy, Exit, Failure, FailureKind};
+use crate::run::{EndedBy, Exit, Failure, FailureKind, Room};
 
 /// What one `read` takes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -51,6 +51,7 @@ impl Running {
         let mut stdin = self.pipes.stdin.take().filter(|feed| feed.written < feed.bytes.len());
         let mut stdout = Pump::new(Stream::Stdout, self.pipes.stdout.take());
         let mut stderr = Pump::new(Stream::Stderr, self.pipes.stderr.take());
+        let mut room: Option<Room> = None;
         let mut alarm = std::pin::pin!(sleep_until(self.started));
         for pump in [&mut stdout, &mut stderr] {
             // What an agent said that has ended already, and the end.
@@ -84,11 +85,17 @@ impl Running {
                     watch.ended(ended);
                     Flow::Go
                 }
-                () = stdout.ready() => stdout.drain(output, &mut watch.last_byte),
-                () = stderr.ready() => stderr.drain(output, &mut watch.last_byte),
+                () = async { if let Some(room) = &mut room { room.await } }, if room.is_some() => {
+                    room = None;
+                    Flow::Go
+                }
+                () = stdout.ready(), if room.is_none() => stdout.drain(output, &mut watch.last_byte),
+                () = stderr.ready(), if room.is_none() => stderr.drain(output, &mut watch.last_byte),
                 () = write(&mut stdin), if stdin.is_some() => Flow::Go,
             };
             watch.flow(&self, flow);
+            // What has ended says no more than its pipes hold, and reading that has a limit of its own.
+            room = room.or_else(|| output.full()).filter(|_| watch.ended.is_none());
             if stdout.full || stderr.full {
                 // A pipe that is always full would keep this worker: with one worker nobody else had a turn for 0.2 s.
                 yield_now().await;

@@ -1,3 +1,5 @@
+use std::pin::Pin;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
@@ -103,6 +105,9 @@ pub struct NativeRecord {
     /// Whether the line is a JSON object.
     pub json: bool,
 }
+
+/// Ready when a taker has room again.
+pub type Room = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Takes events as they come. Never blocks and never fails: what does not fit is counted by the taker.
 pub trait EventSink: Send + Sync {

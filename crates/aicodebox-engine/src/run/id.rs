@@ -70,6 +70,15 @@ impl<'de> Deserialize<'de> for RunId {
 #[serde(transparent)]
 pub struct SessionId(pub String);
 
+impl SessionId {
+    /// Whether an agent can be given it again: at most 4 KiB, no control character, and nothing that an agent would
+    /// take for a flag. Whatever an agent reports is otherwise taken as its id.
+    pub fn is_usable(&self) -> bool {
+        let id = &self.0;
+        (1..=4096).contains(&id.len()) && !id.starts_with('-') && !id.contains(char::is_control)
+    }
+}
+
 /// Who continues a conversation: one key per Telegram chat and topic, per cron job, else `run`.
 /// Together with adapter and workspace it finds the [`SessionId`] to resume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

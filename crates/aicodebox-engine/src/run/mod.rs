@@ -11,7 +11,7 @@ mod request;
 mod usage;
 
 pub use check::AnswerCheck;
-pub use event::{EventSink, LeftOut, NativeRecord, Notice, RunEvent, Stage, ToolEvent, ToolPhase};
+pub use event::{EventSink, LeftOut, NativeRecord, Notice, Room, RunEvent, Stage, ToolEvent, ToolPhase};
 pub use exit::{Capture, EndedBy, Exit, ExitStatus};
 pub use failure::{AgentFault, Failure, FailureKind};
 pub use id::{RunId, SessionId, SessionKey};

@@ -38,19 +38,18 @@ pub type SessionTotals = Usage;
 impl Tokens {
     /// Adds `other`, field by field; a field that neither knows stays unknown.
     pub fn add(&mut self, other: &Self) {
-        fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
-            match (a, b) {
-                (Some(a), Some(b)) => Some(a + b),
-                (a, b) => a.or(b),
-            }
-        }
-        self.input = sum(self.input, other.input);
-        self.output = sum(self.output, other.output);
-        self.cache_read = sum(self.cache_read, other.cache_read);
-        self.cache_write = sum(self.cache_write, other.cache_write);
-        self.reasoning = sum(self.reasoning, other.reasoning);
-        self.total = sum(self.total, other.total);
-        self.cost_usd = sum(self.cost_usd, other.cost_usd);
+        // Saturating: the numbers are an agent's, and may be anything.
+        let sum = |mine: &mut Option<u64>, other: Option<u64>| {
+            *mine = mine.zip(other).map(|(a, b)| a.saturating_add(b)).or(*mine).or(other);
+        };
+        sum(&mut self.input, other.input);
+        sum(&mut self.output, other.output);
+        sum(&mut self.cache_read, other.cache_read);
+        sum(&mut self.cache_write, other.cache_write);
+        sum(&mut self.reasoning, other.reasoning);
+        sum(&mut self.total, other.total);
+        self.cost_usd =
+            self.cost_usd.zip(other.cost_usd).map(|(a, b)| a + b).or(self.cost_usd).or(other.cost_usd);
     }
 }
 
@@ -128,6 +127,16 @@ mod tests {
         let mut sum = json!({"in": 1, "tier": "a", "deep": {"x": 1.5, "list": [1, 2]}});
         add_numbers(&mut sum, &json!({"in": 2, "tier": "b", "deep": {"x": 1, "y": 7, "list": [10, 20]}}));
         assert_eq!(sum, json!({"in": 3, "tier": "a", "deep": {"x": 2.5, "list": [11, 22], "y": 7}}));
+    }
+
+    #[test]
+    fn what_an_agent_reports_cannot_overflow() {
+        let tokens = |input| Tokens { input: Some(input), ..Tokens::default() };
+        let mut sum = Tokens::default();
+        for (more, expected) in [(2, 2), (u64::MAX, u64::MAX), (1, u64::MAX)] {
+            sum.add(&tokens(more));
+            assert_eq!(sum, tokens(expected));
+        }
     }
 
     #[test]

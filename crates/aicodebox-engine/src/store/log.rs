@@ -2,19 +2,26 @@ use std::{
     collections::VecDeque,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::event::{LoggedEvent, now, size};
-use crate::run::{EventSink, LeftOut, RunEvent};
+use crate::run::{EventSink, LeftOut, Room, RunEvent};
 
 /// At most this many events are kept of a run. The number of each has to fit 16 bits.
 pub const MAX_EVENTS: u64 = 50_000;
 /// At most this many bytes of events are kept of a run.
 pub const MAX_BYTES: usize = 64 << 20;
-/// At most this many bytes wait to be written; what a run prints faster than that is left out.
-const MAX_UNWRITTEN: usize = 4 << 20;
+/// With this many bytes waiting to be written, nothing more is read of the run for a while.
+const FULL: usize = 1 << 20;
+/// How long it waits for the writer: a disk that does not answer must not hold up the run.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// At most this many bytes wait to be written; what comes beyond that is left out. One line of 8 MiB may be three events.
+const MAX_UNWRITTEN: usize = 32 << 20;
+/// And this many when the writer does not come in time.
+const MAX_WITHOUT_WRITER: usize = 4 << 20;
 /// With this many bytes unwritten, the writer does not wait for its next turn.
 const URGENT: usize = 512 << 10;
 /// Readers get so many bytes at once.
@@ -23,8 +30,9 @@ const PORTION: usize = 64 << 10;
 const FOR_READERS: usize = 1 << 20;
 
 /// What happens in one run while it is alive, in order. Kept events are numbered from 1 and never change afterwards.
-/// Writing never waits, whatever the store and the readers do: memory is bounded by what is unwritten (4 MiB)
-/// and by a window for those who read along (1 MiB); all else is read from the store.
+/// Putting in never waits, whatever the store and the readers do; who can wait asks [`EventLog::full`]. Memory is bounded
+/// by what is unwritten (1 MiB and what one read brought; without a writer 4 MiB) and by a window for those who read
+/// along (1 MiB); all else is read from the store.
 pub struct EventLog {
     keeper: Keeper,
     inner: Mutex<Inner>,
@@ -82,6 +90,8 @@ struct Inner {
     /// What a writer has been told and has not come for since.
     told: Option<Urgency>,
     readers: usize,
+    /// The writer did not come in time: it is not waited for again before it has caught up.
+    given_up: bool,
 }
 
 struct Entry {
@@ -208,6 +218,7 @@ impl EventLog {
             .filter(|entry| entry.event.sequence > inner.written && entry.event.sequence <= last);
         let bytes: usize = newly.map(|entry| entry.size).sum();
         inner.unwritten_bytes -= bytes;
+        inner.given_up &= inner.unwritten_bytes >= FULL;
         inner.written = last;
         inner.trim();
         drop(inner);
@@ -222,6 +233,21 @@ impl EventLog {
     /// A way to wait for the next event, written or not.
     pub fn position(&self) -> watch::Receiver<u64> {
         self.position.subscribe()
+    }
+
+    /// Until when nothing more should be put in, if there is much to be written: until there is room again, or for
+    /// [`PATIENCE`].
+    pub fn full(self: &Arc<Self>) -> Option<Room> {
+        if !self.inner().is_full() {
+            return None;
+        }
+        let (log, mut written) = (self.clone(), self.written());
+        Some(Box::pin(async move {
+            let room = async { while log.inner().is_full() && written.changed().await.is_ok() {} };
+            if timeout(PATIENCE, room).await.is_err() {
+                log.inner().given_up = true;
+            }
+        }))
     }
 
     /// Somebody reads along from now on: the last events stay in memory until [`Self::detach`].
@@ -290,7 +316,7 @@ impl EventLog {
         let size = size(&event);
         let fits = inner.sequence < MAX_EVENTS && inner.kept_bytes + size <= MAX_BYTES;
         inner.full |= !fits;
-        let keep = always || (!inner.full && inner.unwritten_bytes < MAX_UNWRITTEN);
+        let keep = always || (!inner.full && inner.unwritten_bytes < inner.max_unwritten());
         inner.position += 1;
         let native_sequence = if matches!(event, RunEvent::Native(_)) {
             inner.natives += 1;
@@ -305,7 +331,7 @@ impl EventLog {
         } else {
             inner.left_out.events += 1;
             inner.left_out.bytes += size as u64;
-            if inner.readers == 0 || inner.window_bytes >= MAX_UNWRITTEN + FOR_READERS {
+            if inner.readers == 0 || inner.window_bytes >= inner.max_unwritten() + FOR_READERS {
                 return None;
             }
             0
@@ -372,6 +398,14 @@ fn rise(last: &mut u64, to: u64) -> bool {
 }
 
 impl Inner {
+    fn max_unwritten(&self) -> usize {
+        if self.given_up { MAX_WITHOUT_WRITER } else { MAX_UNWRITTEN }
+    }
+
+    fn is_full(&self) -> bool {
+        self.unwritten_bytes >= FULL && !self.given_up && !self.sealed
+    }
+
     /// Forgets what nobody needs here: what is written, or was never kept, and is more than readers get.
     fn trim(&mut self) {
         let limit = if self.readers > 0 { FOR_READERS } else { 0 };
@@ -491,11 +525,15 @@ mod tests {
         assert_eq!(log.seal(), 4, "two fitted, nothing follows the first that did not");
     }
 
-    #[test]
-    fn what_is_written_leaves_memory_and_what_outruns_the_writer_is_left_out() {
+    #[tokio::test]
+    async fn what_is_written_leaves_memory_and_what_no_writer_comes_for_is_left_out() {
         let told = Arc::new(Told::default());
         let log = EventLog::stored(told.clone());
-        for _ in 0..10 {
+        assert!(log.full().is_none());
+        log.push(large());
+        log.full().expect("it should be waited for the writer").await;
+        assert!(log.full().is_none(), "one wait is enough");
+        for _ in 1..10 {
             log.push(large());
         }
         assert_eq!((told.soon.load(Ordering::Relaxed), told.now.load(Ordering::Relaxed)), (0, 1));
@@ -507,6 +545,22 @@ mod tests {
         log.set_written(5);
         assert_eq!(log.seal(), 7);
         assert!(matches!(&log.unwritten()[0].event, RunEvent::Truncated(LeftOut { events: 6, .. })));
+    }
+
+    #[tokio::test]
+    async fn there_is_room_again_once_it_is_written() {
+        let log = EventLog::stored(Arc::new(Told::default()));
+        for _ in 0..20 {
+            log.push(large());
+        }
+        assert_eq!(numbers(&log.unwritten()), (1..=20).collect::<Vec<_>>(), "one read may bring so much");
+        let (begun, room) = (std::time::Instant::now(), log.full().unwrap());
+        let writer = log.clone();
+        std::thread::spawn(move || writer.set_written(20));
+        room.await;
+        assert!(begun.elapsed() < PATIENCE, "it is told at once");
+        log.push(large());
+        assert!(log.full().is_some(), "the writer has come, so it is waited for again");
     }
 
     #[test]

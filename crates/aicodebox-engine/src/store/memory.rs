@@ -229,8 +229,11 @@ impl Store for MemoryStore {
         ready(self.inner().totals.map.get(id).cloned())
     }
 
-    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> Stored<'_, ()> {
-        self.inner().totals.insert(id, totals);
+    fn keep_totals(&self, id: SessionId, totals: Option<SessionTotals>) -> Stored<'_, ()> {
+        match totals {
+            Some(totals) => self.inner().totals.insert(id, totals),
+            None => self.inner().totals.remove(&id),
+        }
         ready(())
     }
 

@@ -63,8 +63,8 @@ pub trait Store: Send + Sync {
     /// The counters of a session after its last run.
     fn totals<'a>(&'a self, id: &'a SessionId) -> Stored<'a, Option<SessionTotals>>;
 
-    /// Remembers them.
-    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> Stored<'_, ()>;
+    /// Remembers them, or forgets them (`None`).
+    fn keep_totals(&self, id: SessionId, totals: Option<SessionTotals>) -> Stored<'_, ()>;
 
     /// The callbacks of finished runs that are due at `now`, the longest due first, at most 64; and when the next
     /// one is.

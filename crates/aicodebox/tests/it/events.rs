@@ -193,3 +193,18 @@ fn bad_numbers_and_unknown_runs_are_refused() {
     server.get(&format!("/run/{id}")).problem(404);
     server.get(&format!("/run/result?runId={id}")).problem(404);
 }
+
+#[test]
+fn nothing_is_left_out_behind_a_large_record() {
+    let server = Server::new().adapter(EVENTS).start();
+    let script = r#"large() { printf '{"message":"'; head -c 5000000 /dev/zero | tr '\0' x; echo '"}'; }
+        large; large; echo '{"session":"s"}'; echo '{"message":"last"}'; echo '{"done":"ok"}'"#;
+    let answer = server.run(json!({"prompt": script, "eventMode": "full"})).status(200);
+    assert_eq!(answer.json().get("eventsTruncated"), None);
+    let id = answer.text("/runId");
+    let names: Vec<_> = Events::of(server.open("GET", &format!("/run/{id}/events"), &[], None))
+        .map(|event| event.name)
+        .filter(|name| !["native", "status", "notice"].contains(&name.as_str()))
+        .collect();
+    assert_eq!(names, ["message", "message", "session", "message", "outcome"]);
+}

@@ -1,5 +1,7 @@
 //! Conversations: who has a directory to itself, and what goes on.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -68,4 +70,22 @@ fn a_conversation_that_the_agent_has_forgotten_is_begun_anew() {
     assert_eq!(third.json().get("jsonRetries"), None);
     // Whoever names one is told.
     run(json!({"resume": "s-1"})).field("/exitCode", 1).field("/error/kind", "session_not_found");
+}
+
+#[test]
+fn an_id_that_no_agent_could_be_given_is_not_gone_on_with() {
+    let server = Server::new().adapter(EVENTS).start();
+    for id in ["--evil", r"a\u0000b", &"x".repeat(200_000)] {
+        let session = json!({"prompt": "cat ../line", "workspace": "w"});
+        fs::write(
+            server.workspace().join("line"),
+            format!("{{\"session\":\"{id}\"}}\n{{\"done\":\"ok\"}}\n"),
+        )
+        .unwrap();
+        let first = server.run(session.clone()).status(200);
+        let events = server.open("GET", &format!("/run/{}/events", first.text("/runId")), &[], None);
+        assert!(Events::of(events).any(|event| event.name == "notice"), "nobody is told");
+        let heard = r#"echo "{\"message\":\"${1:-nothing}\"}"; echo '{"done":"ok"}'"#;
+        server.run(json!({"prompt": heard, "workspace": "w"})).status(200).field("/text", "nothing");
+    }
 }

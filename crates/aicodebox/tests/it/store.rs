@@ -291,6 +291,49 @@ fn counters_of_a_session_are_taken_off_also_when_its_runs_are_forgotten() {
 }
 
 #[test]
+fn what_a_stopped_run_consumed_is_not_counted_as_the_next_one_s() {
+    let mut server = Server::new().adapter(COUNTERS).start();
+    let says = |input: u64| {
+        format!(
+            r#"echo '{{"session":"s1"}}'; echo '{{"usage":{{"input":{input}}}}}'; echo '{{"message":"well"}}'"#
+        )
+    };
+    let run = |server: &Running, prompt: &str| {
+        let body =
+            json!({"prompt": prompt, "workspace": "w", "outputFormat": "json-verbose", "timeoutSeconds": 60});
+        server.run(body).status(200)
+    };
+    let known = |answer: Answer, input: u64| answer.field("/tokens/input", input);
+    let unknown = |answer: Answer| answer.field("/usage", Value::Null);
+    let session = r#"echo '{"session":"s1"}'; "#;
+    known(run(&server, &says(10)), 10);
+    // It got so far, and no further: the next one only knows the sum of both.
+    let ends = [
+        (format!("{session} exit 5"), Value::from(5)),
+        (format!("{session} kill -9 $$"), Value::from(137)),
+        (format!("{}; kill -9 $$", says(11).replace("message", "thought")), Value::from(137)),
+    ];
+    for (at, (prompt, code)) in (1..).zip(ends) {
+        run(&server, &prompt).field("/exitCode", code);
+        let sum = run(&server, &says(100 * at));
+        let notices = server.open("GET", &format!("/run/{}/events", sum.text("/runId")), &[], None);
+        assert!(Events::of(notices).any(|event| event.name == "notice"), "{prompt}");
+        unknown(sum);
+        known(run(&server, &says(100 * at + 7)), 7);
+    }
+    // Nor when the server dies with it.
+    let body =
+        json!({"prompt": format!("{session} echo $$ > begun; sleep 300"), "workspace": "w", "async": true});
+    server.run(body).status(200);
+    server.wait_for_file("w/begun");
+    server.signal(Signal::SIGKILL);
+    server.ended();
+    let server = server.restart();
+    unknown(run(&server, &says(1_000)));
+    known(run(&server, &says(1_003)), 3);
+}
+
+#[test]
 fn a_newer_store_is_refused_and_a_damaged_one_set_aside() {
     let server = Server::new().start();
     server.run(json!({"prompt": "echo hi"})).status(200);

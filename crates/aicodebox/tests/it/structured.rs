@@ -1,10 +1,17 @@
 //! Answers that must meet a schema, and how the agent is asked again.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Running, Server};
+use crate::{
+    harness::{Answer, Running, Server},
+    sse::Events,
+};
 
 /// An agent that leaves what it was asked, and as what, in its home, reports another conversation at every start, and
 /// answers with the lines of the file `answers` there.
@@ -96,4 +103,28 @@ fn nothing_is_asked_again_after_a_crash_or_an_error_of_the_provider() {
         let answer = ask(&server, json!({})).field("/exitCode", code).field("/jsonRetries", 1);
         assert_eq!(answer.json()["attempts"].as_array().unwrap().len(), 2, "{line}");
     }
+}
+
+#[test]
+fn a_check_that_takes_for_ever_holds_nothing_up() {
+    // Each level of the answer is looked at twice by each of the two that look at the level above.
+    let level = json!({"properties": {"c": {"$ref": "#/$defs/n"}}});
+    let schema = json!({"$defs": {"n": {"allOf": [level, level]}}, "$ref": "#/$defs/n"});
+    let answer = format!(r"{}1{}\n", r#"{\"c\":"#.repeat(60), "}".repeat(60)).replace(r"\n", "\n");
+    let mut server = start(&answer.repeat(3));
+    let slow = |more: Value| {
+        let mut body = json!({"jsonSchema": schema, "workspace": "w"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ask(&server, body)
+    };
+    slow(json!({"timeoutSeconds": 1})).field("/exitCode", 124).field("/stderr", "timed out after 1.0 s");
+    let id = slow(json!({"async": true})).text("/runId");
+    let events = server.open("GET", &format!("/run/{id}/events"), &[], None);
+    Events::of(events).find(|event| event.name == "message").expect("it answers");
+    server.delete(&format!("/run/{id}")).status(200).field("/status", "cancelled");
+    slow(json!({"async": true}));
+    let begun = Instant::now();
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }

@@ -192,7 +192,7 @@ impl Store for SqliteStore {
         Box::pin(self.reads.read(move |connection| read::totals(connection, &id)))
     }
 
-    fn keep_totals(&self, id: SessionId, totals: SessionTotals) -> Stored<'_, ()> {
+    fn keep_totals(&self, id: SessionId, totals: Option<SessionTotals>) -> Stored<'_, ()> {
         self.write(Command::KeepTotals(id, totals))
     }
 

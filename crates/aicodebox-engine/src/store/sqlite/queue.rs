@@ -27,7 +27,7 @@ pub(super) enum Command {
     Finish(RunId, Arc<RunOutcome>),
     Purge(RunId),
     KeepSession(SessionPlace, Option<SessionId>),
-    KeepTotals(SessionId, SessionTotals),
+    KeepTotals(SessionId, Option<SessionTotals>),
     CallbackTried(RunId, Option<SystemTime>),
     Keep(Keep),
 }

@@ -357,11 +357,13 @@ async fn sessions_and_their_counters_outlive_runs() {
     let store = open(dir.path());
     store.keep_session(place("run"), Some(id.clone())).await.unwrap();
     store.keep_session(place("cron:x"), Some(id.clone())).await.unwrap();
-    store.keep_totals(id.clone(), totals.clone()).await.unwrap();
+    store.keep_totals(id.clone(), Some(totals.clone())).await.unwrap();
     drop(store);
     let store = open(dir.path());
     assert_eq!(store.session(&place("run")).await.unwrap(), Some(id.clone()));
     assert_eq!(store.totals(&id).await.unwrap(), Some(totals));
+    store.keep_totals(id.clone(), None).await.unwrap();
+    assert_eq!(store.totals(&id).await.unwrap(), None);
     store.keep_session(place("run"), None).await.unwrap();
     assert_eq!(store.session(&place("run")).await.unwrap(), None);
     assert_eq!(store.session(&place("cron:x")).await.unwrap(), Some(id));

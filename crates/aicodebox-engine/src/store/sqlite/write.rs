@@ -88,10 +88,13 @@ pub(super) fn command(
                 .prepare_cached("DELETE FROM session WHERE adapter = ?1 AND workspace = ?2 AND key = ?3")?
                 .execute(params![place.adapter, path_bytes(&place.workspace), place.key.0])?;
         }
-        Command::KeepTotals(id, totals) => {
+        Command::KeepTotals(id, Some(totals)) => {
             connection
                 .prepare_cached("INSERT OR REPLACE INTO session_usage VALUES (?1, ?2, ?3)")?
                 .execute(params![id.0, to_json(totals)?, now()])?;
+        }
+        Command::KeepTotals(id, None) => {
+            connection.prepare_cached("DELETE FROM session_usage WHERE id = ?1")?.execute([&id.0])?;
         }
         Command::CallbackTried(id, Some(next)) => {
             connection
