@@ -125,14 +125,17 @@ fn by_code(facts: &Facts) -> Option<Fault> {
             ("invalid_api_key", Fault::Auth),
             ("authentication_error", Fault::Auth),
             ("permission_error", Fault::Permission),
+            ("unsupported_country_region_territory", Fault::Permission),
             ("insufficient_quota", Fault::Quota),
             ("rate_limit_exceeded", Fault::RateLimit),
             ("rate_limit_error", Fault::RateLimit),
+            ("slow_down", Fault::RateLimit),
             ("context_length_exceeded", Fault::Context),
             ("content_filter", Fault::ContentFilter),
             ("model_not_found", Fault::ModelNotFound),
             ("overloaded", Fault::Overloaded),
             ("overloaded_error", Fault::Overloaded),
+            ("server_is_overloaded", Fault::Overloaded),
         ])
     });
     facts.codes.iter().find_map(|code| CODES.get(code.as_str()).copied())
@@ -146,14 +149,21 @@ pub fn fault_in(message: &str) -> Option<Fault> {
             (
                 Fault::Quota,
                 any(
-                    "insufficient.?quota|quota exceeded|exceeded your current quota|usage limit reached|credit balance",
+                    "insufficient.?quota|quota exceeded|exceeded your current quota|usage limit (has been )?reached\
+                     |credit balance",
                 ),
             ),
-            (Fault::Context, any("context (window|length)|prompt is too long|maximum context")),
+            (
+                Fault::Context,
+                any(
+                    "context (window|length|limit)|prompt is too long|maximum context|maximum number of tokens",
+                ),
+            ),
             (Fault::ContentFilter, any("content.?filter|content management policy")),
             (
                 Fault::Auth,
-                any("not logged in|not signed in|invalid api key|incorrect api key|missing api key"),
+                any("not logged in|not signed in|(invalid|incorrect|missing) api key\
+                     |api key (not valid|not found|expired)"),
             ),
             (
                 Fault::Network,

@@ -8,7 +8,7 @@ use super::{
     matching::Match,
     node::{Node, Table},
     pointer::Pointer,
-    rule::{self, Done, ErrorRule, FinishMap, Rule, ToolRule},
+    rule::{self, Done, ErrorRule, FinishMap, RetryRule, Rule, ToolRule},
     source::Source,
     spec::Spec,
     usage::{Counter, UsageScope, UsageSpec},
@@ -45,6 +45,8 @@ const EVENT: [&str; 19] = [
     "usage",
     "when",
 ];
+
+const ERROR: [&str; 4] = ["code", "kind", "message", "status"];
 
 pub(super) fn format(output: &Table<'_>, has_rules: bool) -> Option<FileFormat> {
     let Some(node) = output.get("format") else {
@@ -93,7 +95,7 @@ pub(super) fn rules(top: &Table<'_>, spec: &mut Spec) {
     for (index, node) in top.tables("event").into_iter().enumerate() {
         let number = index + 1;
         let Some(table) = node.table(&EVENT) else { continue };
-        let rule = event(&table);
+        let rule = Rule { number, ..event(&table) };
         let key = ["match", "when", "each"].map(|key| table.get(key).map(|node| sorted(&node.to_json())));
         let key = format!("{key:?}");
         match (seen.get(&key), catches_all) {
@@ -130,8 +132,8 @@ fn event(table: &Table<'_>) -> Rule {
     let each = table.get("each").and_then(|node| Pointer::parse(&node, node.text()?, false));
     let has_each = table.get("each").is_some();
     let source = |key: &str| table.get(key).map(|node| Source::parse(&node, has_each));
-    let error = |key: &str| table.get(key).map(|node| error_rule(&node, has_each));
     let rule = Rule {
+        number: 0,
         matches: table.get("match").map(|node| Match::parse(&node, has_each)).unwrap_or_default(),
         each,
         when: when(table),
@@ -147,9 +149,9 @@ fn event(table: &Table<'_>) -> Rule {
         usage: source("usage"),
         finish: source("finish"),
         notice: source("notice"),
-        retry: error("retry"),
+        retry: table.get("retry").map(|node| retry_rule(&node, has_each)),
         clear_error: table.flag("clear_error"),
-        error: error("error"),
+        error: table.get("error").map(|node| error_rule(&node, has_each, &ERROR)),
         done: table.get("done").and_then(|node| match node.text()? {
             "ok" => Some(Done::Ok),
             "error" => Some(Done::Error),
@@ -195,11 +197,17 @@ fn tool_rule(node: &Node<'_>, each: bool) -> Option<ToolRule> {
     })
 }
 
-fn error_rule(node: &Node<'_>, each: bool) -> ErrorRule {
+fn retry_rule(node: &Node<'_>, each: bool) -> RetryRule {
+    let error = error_rule(node, each, &["code", "kind", "max", "message", "status"]);
+    let table = node.is_table().then(|| node.open_table()).flatten();
+    RetryRule { error, max: table.and_then(|table| table.get("max")?.count()) }
+}
+
+fn error_rule(node: &Node<'_>, each: bool, known: &[&str]) -> ErrorRule {
     if !node.is_table() {
         return ErrorRule { message: Source::parse(node, each), ..ErrorRule::default() };
     }
-    let Some(table) = node.table(&["code", "kind", "message", "status"]) else { return ErrorRule::default() };
+    let Some(table) = node.table(known) else { return ErrorRule::default() };
     let source = |key: &str| table.get(key).map(|node| Source::parse(&node, each)).unwrap_or_default();
     ErrorRule {
         message: source("message"),

@@ -1,4 +1,7 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -42,6 +45,8 @@ pub(super) struct Progress {
     usage: UsageCount,
     pub(super) finish: Option<Finish>,
     retries: usize,
+    /// The same of each rule, by its number.
+    retries_of_rules: HashMap<usize, usize>,
     /// The error that stands.
     error: Option<Failure>,
     /// The one that stderr told of. Kept apart, since nothing orders the two streams: whichever line is read
@@ -78,6 +83,7 @@ impl Progress {
             usage: UsageCount::default(),
             finish: None,
             retries: 0,
+            retries_of_rules: HashMap::new(),
             error: None,
             stderr_error: None,
             done: None,
@@ -172,8 +178,11 @@ impl Progress {
         if let Some(source) = &rule.notice {
             self.notice("agent", shorten(&source.text(at), MESSAGE_CHARS));
         }
-        if let Some(error) = &rule.retry {
-            self.retry(self.failure(error, at));
+        if let Some(retry) = &rule.retry {
+            let lines = self.retries_of_rules.entry(rule.number).or_default();
+            *lines += 1;
+            let over = retry.max.is_some_and(|max| *lines > max);
+            self.retry(self.failure(&retry.error, at), over);
         }
         if rule.clear_error {
             self.error = None;
@@ -227,13 +236,14 @@ impl Progress {
         self.spec.classifier.failure(Facts { message, status, codes, retry_after: None }, rule.kind)
     }
 
-    /// The program tries again by itself. Some faults no retry heals: then we do not wait for it.
-    pub(super) fn retry(&mut self, failure: Failure) {
+    /// The program tries again by itself. Some faults no retry heals: then we do not wait for it, nor after the
+    /// last retry of a rule that waits for so many, which `over` says.
+    pub(super) fn retry(&mut self, failure: Failure, over: bool) {
         self.retries += 1;
         self.notice("retry", failure.message.clone());
         let retry = &self.spec.retry;
         let hopeless = |fault: AgentFault| retry.abort_on.contains(&fault);
-        let over = retry.max.is_some_and(|max| self.retries > max);
+        let over = over || retry.max.is_some_and(|max| self.retries > max);
         if self.abort.is_none()
             && (over || matches!(failure.kind, FailureKind::Agent(fault) if hopeless(fault)))
         {

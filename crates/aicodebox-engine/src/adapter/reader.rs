@@ -201,7 +201,7 @@ fn stderr_line(progress: &mut Progress, line: Line<'_>) {
     let mut failure = spec.classifier.failure(facts, rule.kind);
     failure.message = shorten(&failure.message, STDERR_MESSAGE_CHARS).to_owned();
     match rule.means {
-        StderrMeaning::Retry => progress.retry(failure),
+        StderrMeaning::Retry => progress.retry(failure, false),
         StderrMeaning::Notice => progress.notice("agent", failure.message),
         StderrMeaning::Error => progress.stderr_error(failure),
         StderrMeaning::Ignore => {}

@@ -4,6 +4,8 @@ use crate::run::{Finish, ToolPhase};
 /// `[[event]]`: what must be so, and what happens then, in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rule {
+    /// Its place in the file, from 1.
+    pub(super) number: usize,
     pub(super) matches: Match,
     pub(super) each: Option<Pointer>,
     pub(super) when: Condition,
@@ -20,7 +22,7 @@ pub(super) struct Rule {
     pub(super) usage: Option<Source>,
     pub(super) finish: Option<Source>,
     pub(super) notice: Option<Source>,
-    pub(super) retry: Option<ErrorRule>,
+    pub(super) retry: Option<RetryRule>,
     pub(super) clear_error: bool,
     pub(super) error: Option<ErrorRule>,
     pub(super) done: Option<Done>,
@@ -43,6 +45,13 @@ pub(super) struct ErrorRule {
     pub(super) status: Source,
     pub(super) code: Source,
     pub(super) kind: Option<Fault>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RetryRule {
+    pub(super) error: ErrorRule,
+    /// Lines of this rule that we wait for; `None` = as many as `[retry]` says.
+    pub(super) max: Option<usize>,
 }
 
 /// The final event.

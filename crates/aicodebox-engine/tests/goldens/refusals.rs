@@ -3,7 +3,7 @@
 use aicodebox_engine::adapter::{Recording, replay};
 use serde_json::{Value, json};
 
-use crate::cases::built_in;
+use crate::cases::{adapter_of, built_in, builtins, capture, cases};
 
 fn kind(agent: &str, stdout: &str, stderr: &str) -> Value {
     let recording = Recording {
@@ -16,6 +16,29 @@ fn kind(agent: &str, stdout: &str, stderr: &str) -> Value {
         baseline: None,
     };
     replay(&built_in(agent), &recording)["kind"].clone()
+}
+
+#[test]
+fn what_real_agents_printed_when_a_provider_failed_is_told_as_what_it_was() {
+    let (builtins, cases) = (builtins(), cases("providers.jsonl"));
+    assert_eq!(cases.len(), 38);
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let recording = Recording {
+            stdout: &[&capture(case, "stdout")],
+            stderr: &[&capture(case, "stderr")],
+            exit: case["exit"].as_i64().unwrap_or_default().try_into().unwrap_or_default(),
+            ..Recording::default()
+        };
+        let got = replay(&builtins[adapter_of(case)], &recording);
+        for key in ["kind", "abort", "retries", "message"] {
+            if got[key] != case["want"][key] {
+                let (got, want) = (&got[key], &case["want"][key]);
+                wrong.push(format!("{}: {key}: got {got}, want {want}", case["capture"]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]
