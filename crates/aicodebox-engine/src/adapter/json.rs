@@ -1,7 +1,11 @@
 use std::{borrow::Cow, fmt};
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Number, Value};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value, value::RawValue};
+
+/// Levels of lists and objects that are read; one that lies deeper is kept as a text, its JSON. Nobody could parse
+/// again what has more than the 128 levels of `serde_json`, and a stack has an end.
+const MAX_DEPTH: usize = 100;
 
 /// A JSON value of one line, whose texts are the line's own bytes wherever they have no escapes.
 ///
@@ -75,7 +79,7 @@ impl From<Value> for Json<'static> {
 
 impl<'de> Deserialize<'de> for Json<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
+        Level(0).deserialize(deserializer)
     }
 }
 
@@ -85,9 +89,25 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-struct JsonVisitor;
+/// Reads a value that lies within that many others.
+struct Level(usize);
 
-impl<'de> Visitor<'de> for JsonVisitor {
+impl<'de> DeserializeSeed<'de> for Level {
+    type Value = Json<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        if self.0 < MAX_DEPTH {
+            return deserializer.deserialize_any(self);
+        }
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        if text.starts_with(['[', '{']) {
+            return Ok(Json::Text(text.into()));
+        }
+        serde_json::from_str(text).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Visitor<'de> for Level {
     type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,7 +144,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(Self(self.0 + 1))? {
             list.push(item);
         }
         Ok(Json::List(list))
@@ -132,8 +152,8 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut object = Vec::new();
-        while let Some(entry) = entries.next_entry()? {
-            object.push(entry);
+        while let Some(key) = entries.next_key()? {
+            object.push((key, entries.next_value_seed(Self(self.0 + 1))?));
         }
         Ok(Json::Object(object))
     }
@@ -168,6 +188,26 @@ mod tests {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(json.to_value(), value);
         assert_eq!(Json::from(value), json);
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_kept_as_its_text() {
+        let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        // In the object there is room for lists up to this many.
+        for levels in [MAX_DEPTH - 1, MAX_DEPTH, 127, 200_000] {
+            let line = format!(r#"{{"text":"hi","deep":{}}}"#, deep(levels));
+            let json: Json<'_> = serde_json::from_str(&line).unwrap();
+            assert_eq!(json.get("text").and_then(Json::as_text), Some("hi"));
+            let value = json.to_value();
+            assert_eq!(serde_json::from_str::<Value>(&value.to_string()).unwrap(), value);
+            let (mut inner, mut depth) = (&value["deep"], 0);
+            while let Some(item) = inner.get(0) {
+                (inner, depth) = (item, depth + 1);
+            }
+            let rest = levels - depth;
+            let want = if rest == 0 { Value::from(1) } else { Value::from(deep(rest)) };
+            assert_eq!((depth, inner), (levels.min(MAX_DEPTH - 1), &want), "{levels}");
+        }
     }
 
     #[test]

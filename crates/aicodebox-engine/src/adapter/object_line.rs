@@ -1,3 +1,7 @@
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::{Captures, Regex};
+
 use super::json::Json;
 
 /// Calls `take` with the object that a line is, and with the text of it; returns whether it is one.
@@ -12,11 +16,24 @@ pub(super) fn with_object(line: &[u8], take: impl FnOnce(&Json<'_>, &[u8])) -> b
         return true;
     }
     // Programs that cut texts by length cut characters too: half a UTF-8 sequence, or half a surrogate pair in
-    // an escape, which JavaScript prints without a thought. The rest of such a line is worth reading.
+    // an escape, which JavaScript prints without a thought; Python prints numbers that JSON does not have. The rest
+    // of such a line is worth reading.
     let mended = mend_surrogates(&String::from_utf8_lossy(line));
+    let mended = mend_numbers(&mended);
     serde_json::from_str(&mended).is_ok_and(|object| {
         take(&object, mended.as_bytes());
         true
+    })
+}
+
+/// Replaces `NaN`, `Infinity` and numbers as large as that with `null`.
+fn mend_numbers(text: &str) -> Cow<'_, str> {
+    static TEXT_OR_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#""(?:[^"\\]|\\.)*"|-?NaN|-?Infinity|-?[0-9.]+[eE]\+?[0-9]{3,}"#).expect("a valid regex")
+    });
+    TEXT_OR_NUMBER.replace_all(text, |found: &Captures<'_>| {
+        let is_read = found[0].starts_with('"') || found[0].parse().is_ok_and(f64::is_finite);
+        if is_read { found[0].to_owned() } else { "null".to_owned() }
     })
 }
 
@@ -72,6 +89,13 @@ mod tests {
     #[test]
     fn half_a_character_does_not_cost_the_line() {
         assert_eq!(parse(b"  {\"a\":\"caf\xc3\"}\r"), Some(serde_json::json!({"a": "caf\u{fffd}"})));
+    }
+
+    #[test]
+    fn a_number_that_is_none_does_not_cost_the_line() {
+        let line = br#"{"a":NaN,"b":[-Infinity,1e400,-1e+999,1e0002],"c":"\"NaN, 1e400"}"#;
+        let want = serde_json::json!({"a": null, "b": [null, null, null, 100.0], "c": "\"NaN, 1e400"});
+        assert_eq!(parse(line), Some(want));
     }
 
     #[test]

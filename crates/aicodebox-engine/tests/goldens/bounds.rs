@@ -55,6 +55,20 @@ fn a_line_without_end_does_not_fill_the_memory() {
 }
 
 #[test]
+fn a_line_nested_without_end_is_read_all_the_same() {
+    let request = request();
+    let (mut reader, events) = reader(&built_in("pi"), &request);
+    let deep = format!("{}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
+    let lines = format!(
+        "{{\"type\":\"message_end\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"text\":\"hi\"}},{{\"arguments\":{deep}}}]}}}}\n\
+         {{\"type\":\"agent_settled\"}}\n"
+    );
+    reader.feed(Stream::Stdout, lines.as_bytes());
+    assert!(events.notices().is_empty());
+    assert_eq!(ended(reader, 0).text, "hi");
+}
+
+#[test]
 fn errors_without_end_are_kept_at_both_ends() {
     let request = request();
     let (mut reader, _) = reader(&built_in("text"), &request);
