@@ -23,13 +23,17 @@ impl Term {
     ];
 
     fn from_name(name: &str) -> Option<Self> {
-        let other = || Self::OTHERS.iter().find(|(known, _)| *known == name).map(|(_, term)| *term);
-        Field::from_name(name).map(Self::Field).or_else(other)
+        Self::all().find(|(known, _)| *known == name).map(|(_, term)| term)
+    }
+
+    /// All, with their names.
+    pub(super) fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        let fields = Field::ALL.into_iter().map(|field| (field.name(), Self::Field(field)));
+        fields.chain(Self::OTHERS)
     }
 
     fn names() -> String {
-        let fields = Field::ALL.into_iter().map(Field::name);
-        let mut names: Vec<&str> = fields.chain(Self::OTHERS.iter().map(|(name, _)| *name)).collect();
+        let mut names: Vec<&str> = Self::all().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.join(", ")
     }
@@ -78,6 +82,16 @@ impl Condition {
     /// Whether it holds where exactly the terms of `set` hold.
     pub(super) fn holds(self, set: u32) -> bool {
         set & self.need == self.need && set & self.refuse == 0
+    }
+
+    /// Holds where both do.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { need: self.need | other.need, refuse: self.refuse | other.refuse }
+    }
+
+    /// Holds where that field is given.
+    pub(super) fn given(field: Field) -> Self {
+        Self { need: field.bit(), refuse: 0 }
     }
 
     /// Whether it speaks of that term at all.

@@ -13,6 +13,9 @@ pub(super) enum Field {
     ExtraArgs,
 }
 
+/// The name of the temporary file of `{prompt.file}`.
+pub(super) const PROMPT_FILE: &str = "prompt.txt";
+
 impl Field {
     /// All, in the order in which they are checked and put before the prompt.
     pub(super) const ALL: [Self; 10] = [
@@ -79,6 +82,11 @@ impl Field {
             | Self::Images
             | Self::ExtraArgs => None,
         }
+    }
+
+    /// The name of the temporary file that `.file` writes.
+    pub(super) fn file_name(self) -> String {
+        format!("{}.{}", self.name(), if self == Self::JsonSchema { "json" } else { "txt" })
     }
 
     pub(super) fn bit(self) -> u32 {

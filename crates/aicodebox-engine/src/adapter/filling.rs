@@ -6,7 +6,7 @@ use super::{
     condition::Term,
     contract::{Host, RunFile},
     draft::{Draft, Refusal, refuse},
-    field::Field,
+    field::PROMPT_FILE,
     group::{Group, Shape, Slots},
     spec::{Content, FileText, Spec, Variable},
     values::Values,
@@ -148,12 +148,11 @@ impl<'a> Filling<'a> {
 
     /// The path of a temporary file with that text.
     fn temporary(&mut self, slot: Slot, text: String) -> String {
-        let (name, extension) = match slot {
-            Slot::Field(field @ Field::JsonSchema) => (field.name(), "json"),
-            Slot::Field(field) | Slot::Item(field) => (field.name(), "txt"),
-            Slot::Prompt | Slot::Home | Slot::Tmp | Slot::File(_) => ("prompt", "txt"),
+        let name = match slot {
+            Slot::Field(field) | Slot::Item(field) => field.file_name(),
+            Slot::Prompt | Slot::Home | Slot::Tmp | Slot::File(_) => PROMPT_FILE.to_owned(),
         };
-        let path = self.host.tmp.join(format!("{name}.{extension}"));
+        let path = self.host.tmp.join(name);
         if !self.draft.files.iter().any(|file| file.path == path) {
             self.draft.files.push(RunFile { path: path.clone(), text, temporary: true });
         }

@@ -5,15 +5,14 @@ use super::{
     contract::Capability,
     fault::Classifier,
     field::Field,
-    group::{Group, Shape, uses_prompt},
     load_channels,
     load_error::{LoadErrors, Sink},
-    load_faults,
+    load_faults, load_prompt,
     load_rules::{self, FileFormat},
     node::{Node, Table},
     pattern,
     rule::FinishMap,
-    spec::{Content, Fallback, Format, Guard, GuardPart, Models, ProbeSpec, PromptLimits, Spec, Variable},
+    spec::{Fallback, Format, Guard, GuardPart, Models, ProbeSpec, PromptLimits, Spec},
     words::{Scope, Words},
 };
 use crate::process::StopPlan;
@@ -45,7 +44,8 @@ fn read(top: &Table<'_>) -> Spec {
     let run = top.section("run", &["argv", "stdin"]);
     let auth = top.section("auth", &["hint", "metered"]);
     let output = top.section("output", &["empty_ok", "format", "ok_exit"]);
-    let format = load_rules::format(&output, top.get("event").is_some());
+    let no_rule = |node: Node<'_>| node.is_list() && node.list().is_some_and(|rules| rules.is_empty());
+    let format = load_rules::format(&output, !top.get("event").is_none_or(no_rule));
     let probe = top.section("probe", &["absent", "args", "version"]);
     let mut spec = Spec {
         name: top.text("name").unwrap_or_default(),
@@ -81,16 +81,18 @@ fn read(top: &Table<'_>) -> Spec {
     };
     load_rules::rules(top, &mut spec);
     fallback(top, &mut spec);
-    check_prompt(top, &spec);
+    load_prompt::check(top, &spec);
     load_rules::check_session(top, &spec);
     spec
 }
 
 fn check_top(top: &Table<'_>) {
-    let schema = top.get("schema").map(|node| node.to_json());
-    if schema != Some(1.into()) {
-        let got = schema.map_or("nothing".to_owned(), |value| value.to_string());
-        top.bare_error(format!("schema: expected 1, got {got}"));
+    match top.get("schema").map(|node| node.called("schema")) {
+        None => top.bare_error("schema: expected 1, got nothing"),
+        Some(node) if node.to_json() != 1 => {
+            node.error(format_args!("expected 1, got {}", node.to_json()));
+        }
+        Some(_) => {}
     }
     for key in ["name", "run", "output"] {
         if top.get(key).is_none() {
@@ -226,22 +228,5 @@ fn fallback(top: &Table<'_>, spec: &mut Spec) {
                 spec.fallback[field as usize] = fallback;
             }
         }
-    }
-}
-
-fn check_prompt(top: &Table<'_>, spec: &Spec) {
-    let json = |parts: &[Group<Shape>]| parts.iter().any(|part| uses_prompt(&part.body));
-    let argv = spec.argv.iter().any(|group| uses_prompt(&group.body));
-    let env = spec.env.iter().any(|(_, variable)| match variable {
-        Variable::Text { text, .. } => uses_prompt(text),
-        Variable::Json { parts, .. } => json(parts),
-        Variable::Remove | Variable::Alias { .. } => false,
-    });
-    let file = spec.files.iter().any(|file| match &file.content {
-        Content::Text(text) => uses_prompt(text),
-        Content::Json(parts) => json(parts),
-    });
-    if !(argv || env || file || spec.stdin.as_ref().is_some_and(uses_prompt)) {
-        top.bare_error("the prompt goes nowhere: use {prompt} in argv or stdin, or {prompt.file}");
     }
 }

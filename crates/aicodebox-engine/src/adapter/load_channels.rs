@@ -4,6 +4,7 @@ use regex::Regex;
 
 use super::{
     condition::Condition,
+    field::{Field, PROMPT_FILE},
     group::{Group, Shape},
     load_rules,
     node::{Node, Table},
@@ -27,12 +28,15 @@ pub(super) fn argv(node: &Node<'_>, scope: Scope<'_>) -> Vec<Group<Vec<Words>>> 
                 items.into_iter().filter_map(word).collect()
             }),
         };
+        let mut ended_here = options_ended;
         for words in group.iter().flat_map(|group| &group.body) {
-            options_ended |= words.is_text("--");
-            if words.is_bare_prompt() && !options_ended {
+            ended_here |= words.is_text("--");
+            if words.is_bare_prompt() && !ended_here {
                 node.error("a positional {prompt} needs \"--\" before it, or the form \"--flag={prompt}\"");
             }
         }
+        // A "--" that is only there under a condition ends the options for its own group alone.
+        options_ended |= ended_here && node.as_text().is_some();
         groups.extend(group);
     }
     groups
@@ -99,6 +103,12 @@ pub(super) fn file_name(node: &Node<'_>) -> String {
     name.split_once('.').map_or(name, |(name, _)| name).to_owned()
 }
 
+/// The placeholder whose `.file` has that name; both would lie in the same folder.
+fn own_file(name: &str) -> Option<&'static str> {
+    let field = || Field::ALL.into_iter().find(|field| field.file_name() == name).map(Field::name);
+    if name == PROMPT_FILE { Some("prompt") } else { field() }
+}
+
 /// One `[[file]]`.
 pub(super) fn file(node: &Node<'_>, scope: Scope<'_>) -> Option<FileText> {
     static NAME: LazyLock<Regex> =
@@ -109,6 +119,9 @@ pub(super) fn file(node: &Node<'_>, scope: Scope<'_>) -> Option<FileText> {
     let name = table.text("name").unwrap_or_default();
     if !NAME.is_match(&name) {
         table.error("name is lower-case letters and _, with an extension if the agent wants one");
+    }
+    if let Some(placeholder) = own_file(&name) {
+        table.error(format_args!("'{name}' is the name of {{{placeholder}.file}}; choose another"));
     }
     if scope.files.iter().filter(|other| **other == short).count() > 1 {
         table.error("another [[file]] has the same name");

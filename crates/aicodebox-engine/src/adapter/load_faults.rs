@@ -9,7 +9,14 @@ use super::{
 
 /// A list of exit codes.
 pub(super) fn codes(node: &Node<'_>) -> Vec<i32> {
-    integers(node).into_iter().filter_map(|code| i32::try_from(code).ok()).collect()
+    let code = |node: &Node<'_>| {
+        let code = i32::try_from(node.integer()?).ok();
+        if code.is_none() {
+            node.error("no program ends with this code");
+        }
+        code
+    };
+    node.list().unwrap_or_default().iter().filter_map(code).collect()
 }
 
 fn integers(node: &Node<'_>) -> Vec<i64> {

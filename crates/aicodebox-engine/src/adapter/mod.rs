@@ -25,6 +25,7 @@ mod load;
 mod load_channels;
 mod load_error;
 mod load_faults;
+mod load_prompt;
 mod load_rules;
 mod matching;
 mod node;

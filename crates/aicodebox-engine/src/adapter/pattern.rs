@@ -29,7 +29,7 @@ fn needs_backtracking(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find(['\\', '(']) {
         rest = &rest[at..];
-        if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|start| rest.starts_with(start)) {
+        if ["(?=", "(?!", "(?<=", "(?<!", "(?P="].iter().any(|start| rest.starts_with(start)) {
             return true;
         }
         let mut chars = rest.chars();

@@ -47,6 +47,9 @@ impl Pointer {
     pub(super) fn parse(node: &Node<'_>, text: &str, each: bool) -> Option<Self> {
         let pointer = Self::new(text);
         match &pointer {
+            None if text.starts_with('=') => {
+                node.error(format_args!("'{text}' is a literal text; here it must be a pointer"));
+            }
             None => node.error(format_args!(
                 "'{text}' is no pointer; it begins with '/', '@/' (the each item) or '=' (literal text)"
             )),

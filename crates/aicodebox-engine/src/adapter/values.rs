@@ -28,7 +28,9 @@ impl Values {
         let schema = request.json_schema.clone().filter(|schema| match schema {
             Value::Null | Value::Bool(false) => false,
             Value::Object(map) => !map.is_empty(),
-            Value::Bool(true) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,
+            Value::Array(items) => !items.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            Value::Bool(true) | Value::Number(_) => true,
         });
         let mut values = Self {
             prompt: request.prompt.clone(),

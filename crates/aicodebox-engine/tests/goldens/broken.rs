@@ -8,21 +8,32 @@ fn lines() -> String {
     TEXT.replace("\"text\"", "\"jsonl\"") + "[[event]]\nmatch = { \"/t\" = \"a\" }\nmessage = \"/m\"\n"
 }
 
+fn file_with_argv(argv: &str) -> String {
+    TEXT.replace("argv = []", &format!("argv = {argv}"))
+}
+
 fn errors(text: &str) -> LoadErrors {
     FileAdapter::load(text, "x.toml").map(|_| ()).expect_err(text)
 }
 
 #[test]
 fn the_files_that_are_broken_here_are_good_when_they_are_not() {
-    for text in [TEXT, &lines()] {
+    let argv = |argv: &str| file_with_argv(argv).replace("stdin = \"{prompt}\"\n", "");
+    let by_model = argv(
+        "[{ when = \"model\", args = [\"{model}\", \"--\", \"{prompt}\"] }, { when = \"!model\", args = [\"--\", \"{prompt}\"] }]",
+    );
+    let with_default = argv("[{ when = \"model\", args = [\"-m={model}\", \"-p={prompt}\"] }]")
+        + "[models]\ndefault = \"m\"\n";
+    let never_resumed = argv("[{ when = \"fresh\", args = [\"-p={prompt}\"] }]");
+    for text in [TEXT, &lines(), &by_model, &with_default, &never_resumed] {
         FileAdapter::load(text, "x.toml").expect(text);
     }
 }
 
 #[test]
 fn broken_files_are_refused_with_the_right_words() {
-    let argv = |argv: &str| TEXT.replace("argv = []", &format!("argv = {argv}"));
-    let json = lines();
+    let (json, argv) = (lines(), file_with_argv);
+    let no_stdin = |argv: &str| file_with_argv(argv).replace("stdin = \"{prompt}\"\n", "");
     let model = "argv = [{ when = \"model\", args = [\"-m\", \"{model}\"] }]";
     let cases = [
         (TEXT.replace("schema = 1", "schema = 2"), "schema: expected 1, got 2"),
@@ -40,6 +51,24 @@ fn broken_files_are_refused_with_the_right_words() {
         (
             argv("[\"{prompt}\"]"),
             "[run] argv[0]: a positional {prompt} needs \"--\" before it, or the form \"--flag={prompt}\"",
+        ),
+        (
+            argv("[{ when = \"model\", args = [\"-m\", \"{model}\", \"--\"] }, \"{prompt}\"]"),
+            "[run] argv[1]: a positional {prompt} needs \"--\" before it",
+        ),
+        (
+            no_stdin("[{ when = \"model\", args = [\"-m\", \"{model}\", \"--\", \"{prompt}\"] }]"),
+            "the prompt goes nowhere when \"!model\": use {prompt} in argv or stdin, or {prompt.file}",
+        ),
+        (
+            no_stdin(
+                "[{ when = [\"fresh\", \"!tools\"], args = [\"-p={prompt}\"] }, { each = \"tools\", args = [\"{item}\", \"-p={prompt}\"] }, { when = \"resume\", args = [\"{resume}\"] }]",
+            ) + "[probe]\nargs = []\n",
+            "the prompt goes nowhere when \"!tools\", \"!fresh\": use",
+        ),
+        (
+            no_stdin("[{ probe = \"-p\", args = [\"-p={prompt}\"] }]") + "[probe]\nargs = []\n",
+            "the prompt goes nowhere: use",
         ),
         (argv("[\"-m\", \"{modle}\"]"), "[run] argv[1]: unknown placeholder {modle}"),
         (
@@ -89,6 +118,22 @@ fn broken_files_are_refused_with_the_right_words() {
             TEXT.to_owned() + "[[file]]\nname = \"A\"\ntext = \"\"\n",
             "[[file]] A: name is lower-case letters and _",
         ),
+        (
+            TEXT.to_owned() + "[[file]]\nname = \"system_prompt.txt\"\ntext = \"\"\n",
+            "[[file]] system_prompt: 'system_prompt.txt' is the name of {system_prompt.file}; choose another",
+        ),
+        (
+            TEXT.to_owned() + "[[file]]\nname = \"json_schema.json\"\ntext = \"\"\n",
+            "'json_schema.json' is the name of {json_schema.file}",
+        ),
+        (
+            TEXT.to_owned() + "[[file]]\nname = \"prompt.txt\"\ntext = \"\"\n",
+            "'prompt.txt' is the name of {prompt.file}",
+        ),
+        (
+            TEXT.to_owned() + "ok_exit = [99999999999]\n",
+            "[output] ok_exit[0]: no program ends with this code",
+        ),
         (TEXT.to_owned() + "[env]\nA = true\n", "[env] A: only false removes a variable; a text sets it"),
         (TEXT.to_owned() + "[env]\nA = { when = \"root\" }\n", "[env] A: exactly one of value, json, from"),
         (
@@ -110,6 +155,10 @@ fn broken_files_are_refused_with_the_right_words() {
         (
             TEXT.to_owned() + "[[class]]\nkind = \"auth\"\ntext = '(a)\\1'\n",
             "[[class]] 1: regex '(a)\\1': look-around and back-references are not supported",
+        ),
+        (
+            TEXT.to_owned() + "[[class]]\nkind = \"auth\"\ntext = '(?P<code>a)(?P=code)'\n",
+            "look-around and back-references are not supported",
         ),
         (
             TEXT.to_owned() + "[errors]\nextract = [\"x\"]\n",
@@ -141,6 +190,10 @@ fn broken_files_are_refused_with_the_right_words() {
             TEXT.to_owned() + "[[event]]\nmatch = { \"/t\" = \"a\" }\n",
             "[output] format = \"text\": [[event]] rules are not used",
         ),
+        (
+            TEXT.replace("\"text\"", "\"jsonl\"").replace("[run]", "event = []\n[run]"),
+            "[output] format = \"jsonl\": [[event]] rules are missing",
+        ),
         (TEXT.replace("\"text\"", "\"jsonl\""), "[output] format = \"jsonl\": [[event]] rules are missing"),
         (
             TEXT.replace("\"text\"", "\"xml\""),
@@ -151,6 +204,9 @@ fn broken_files_are_refused_with_the_right_words() {
             json.replace("\"/m\"", "\"m\""),
             "[[event]] 1 message: 'm' is no pointer; it begins with '/', '@/' (the each item) or '=' (literal text)",
         ),
+        (json.replace("\"/t\"", "\"=t\""), "[[event]] 1: '=t' is a literal text; here it must be a pointer"),
+        (json.clone() + "error = { max = 2 }\n", "[[event]] 1 error: unknown key 'max'"),
+        (json.clone() + "retry = { max = -2 }\n", "[[event]] 1 retry max: must not be negative"),
         (json.replace("\"/t\"", "\"@/t\""), "[[event]] 1: '@/t' needs 'each'"),
         (json.replace("\"/m\"", "\"@/m\""), "[[event]] 1 message: '@/m' needs 'each'"),
         (json.replace("\"a\" }", "{ is = 3 } }"), "[[event]] 1: only { absent = true } or { exists = true }"),
@@ -202,6 +258,12 @@ fn all_errors_come_at_once_each_with_line_and_column() {
             "x.toml:11:12: [output] ok_exit[0]",
         ]
     );
+}
+
+#[test]
+fn a_schema_that_is_not_known_is_told_where_it_stands() {
+    let found = errors(&format!("# one\n# two\n\n{}", TEXT.replace("schema = 1", "schema = 2")));
+    assert_eq!((found.errors[0].line, found.errors[0].column), (4, 10), "{found}");
 }
 
 #[test]
