@@ -396,3 +396,44 @@ async fn too_much_costs_old_runs_their_events_first() {
     assert!(store.run(ids[0]).await.unwrap().is_some(), "the record is still there");
     assert_eq!(all_events(&store, ids[7]).await.len(), 10);
 }
+
+#[tokio::test]
+async fn too_much_costs_no_more_runs_than_it_must_and_the_last_one_nothing() {
+    let dir = TempDir::new().unwrap();
+    // It ended last, although it began first.
+    let store = open(dir.path());
+    let slow = new_run(&store);
+    let (slow_id, slow_log) = (slow.id, slow.log.clone());
+    store.create(slow).await.unwrap();
+    slow_log.push(delta("a"));
+    // What they printed is not in events, so it goes only with the runs: 700 kB of each.
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        let run = new_run(&store);
+        let id = run.id;
+        run.log.push(delta("a"));
+        store.create(run).await.unwrap();
+        let mut exit = outcome(id, "x").exit.clone().unwrap();
+        exit.stdout.head = vec![b'q'; 700_000];
+        let outcome = RunOutcome { exit: Some(exit), ..Arc::unwrap_or_clone(outcome(id, "x")) };
+        store.finish(id, Arc::new(outcome)).await.unwrap();
+        ids.push(id);
+    }
+    store.finish(slow_id, outcome(slow_id, "x")).await.unwrap();
+    drop(store);
+
+    let store =
+        SqliteStore::open(SqliteConfig { dir: dir.path().into(), ttl: HOUR, max_bytes: 4 << 20 }).unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("runs.db")).unwrap();
+    let number = |name| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    let used = || (number("page_count") - number("freelist_count")) * number("page_size");
+    eventually(async || used() <= 4 << 20).await;
+    assert!(used() > 3 << 20, "{}", used());
+    let mut kept = Vec::new();
+    for id in &ids {
+        kept.push(store.run(*id).await.unwrap().is_some());
+        assert!(store.events(*id, 0).await.unwrap().is_empty());
+    }
+    assert_eq!(kept, [false, false, false, true, true, true, true, true]);
+    assert_eq!(store.events(slow_id, 0).await.unwrap().len(), 1);
+}
