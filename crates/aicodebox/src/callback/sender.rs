@@ -1,15 +1,18 @@
 use std::{
+    collections::HashSet,
+    future::pending,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use aicodebox_engine::{
     engine::Engine,
+    run::RunId,
     store::{Callback, Store},
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use secrecy::SecretString;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -26,12 +29,30 @@ pub(crate) const SCHEDULE: &[Duration] = &[
     Duration::from_secs(14 * 60),
     Duration::from_secs(40 * 60),
 ];
-/// So many are sent at the same time.
-const TOGETHER: usize = 8;
+/// So many are sent at the same time, each of another run. One takes [30 s](Fetcher::post) at most.
+const TOGETHER: usize = 16;
 /// How often one looks without being told: a run whose end could not be stored at once tells nobody.
 const LOOK: Duration = Duration::from_secs(60);
 /// How soon a store that could not be used is asked again.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// What is being sent.
+#[derive(Default)]
+struct Sending<'a> {
+    calls: FuturesUnordered<BoxFuture<'a, RunId>>,
+    /// Their runs: a record that is on its way is not sent a second time.
+    runs: HashSet<RunId>,
+}
+
+impl Sending<'_> {
+    /// Waits until one is done; for ever, when there is none. Cancel-safe.
+    async fn next_end(&mut self) {
+        match self.calls.next().await {
+            Some(run) => _ = self.runs.remove(&run),
+            None => pending().await,
+        }
+    }
+}
 
 /// Sends the records that are due.
 pub(crate) struct Sender {
@@ -49,9 +70,12 @@ impl Sender {
     /// Sends until `stop`.
     pub(crate) async fn serve(self, engine: &Engine, stop: CancellationToken) {
         let work = async {
+            let mut sending = Sending::default();
             loop {
-                let wait = self.send_due().await;
+                let wait = self.begin_due(&mut sending).await;
+                // Whatever ends makes a place, so one that hangs holds up nobody else.
                 tokio::select! {
+                    () = sending.next_end() => {}
                     () = engine.callback_due() => {}
                     () = sleep(wait) => {}
                 }
@@ -63,27 +87,27 @@ impl Sender {
         }
     }
 
-    /// Sends all that is due now, and says how long nothing will be.
-    async fn send_due(&self) -> Duration {
-        loop {
-            let now = SystemTime::now();
-            match self.store.callbacks(now).await {
-                Ok((due, next)) if due.is_empty() => {
-                    let next = next.map_or(LOOK, |next| next.duration_since(now).unwrap_or_default());
-                    return next.min(LOOK);
+    /// Begins to send what is due now, as far as there are places, and says how long nothing else will be due.
+    async fn begin_due<'a>(&'a self, sending: &mut Sending<'a>) -> Duration {
+        let now = SystemTime::now();
+        match self.store.callbacks(now).await {
+            Ok((due, next)) => {
+                for callback in due {
+                    if sending.runs.len() < TOGETHER && sending.runs.insert(callback.id) {
+                        sending.calls.push(Box::pin(self.send(callback)));
+                    }
                 }
-                Ok((due, _next)) => {
-                    stream::iter(due).for_each_concurrent(TOGETHER, |due| self.send(due)).await;
-                }
-                Err(error) => {
-                    warn!(%error, "callbacks cannot be read");
-                    return PAUSE;
-                }
+                let next = next.map_or(LOOK, |next| next.duration_since(now).unwrap_or_default());
+                next.min(LOOK)
+            }
+            Err(error) => {
+                warn!(%error, "callbacks cannot be read");
+                PAUSE
             }
         }
     }
 
-    async fn send(&self, callback: Callback) {
+    async fn send(&self, callback: Callback) -> RunId {
         let (run, tries) = (callback.id, callback.tries + 1);
         let next = match self.try_once(&callback).await {
             Ok(()) => {
@@ -106,6 +130,7 @@ impl Sender {
             // Not at once, as long as the store is in this state.
             sleep(PAUSE).await;
         }
+        run
     }
 
     async fn try_once(&self, callback: &Callback) -> Result<(), String> {
@@ -138,7 +163,7 @@ mod tests {
     };
 
     use aicodebox_engine::{
-        run::{Origin, RunId, RunOutcome, Verdict},
+        run::{Origin, RunOutcome, Verdict},
         store::{MemoryStore, NewRun},
     };
 
@@ -183,6 +208,18 @@ mod tests {
         Sender { store, fetcher, secret: SecretString::from("key"), schedule, backend: "x".into() }
     }
 
+    /// Sends all that is due, and says how long nothing will be.
+    async fn send_due(sender: &Sender) -> Duration {
+        let mut sending = Sending::default();
+        loop {
+            let wait = sender.begin_due(&mut sending).await;
+            if sending.runs.is_empty() {
+                return wait;
+            }
+            sending.next_end().await;
+        }
+    }
+
     const AT_ONCE: &[Duration] = &[Duration::ZERO; SCHEDULE.len()];
 
     #[tokio::test]
@@ -190,7 +227,7 @@ mod tests {
         let (url, got) = receiver(&[500, 404, 302, 503, 429, 204, 200]);
         let (store, _id) = finished(&url).await;
         let sender = sender(store.clone(), AT_ONCE);
-        sender.send_due().await;
+        send_due(&sender).await;
         assert_eq!(got.try_iter().count(), 6, "and not one more");
         assert_eq!(store.callbacks(SystemTime::now()).await.unwrap(), (Vec::new(), None));
     }
@@ -199,7 +236,7 @@ mod tests {
     async fn after_the_sixth_it_is_given_up() {
         let (url, got) = receiver(&[500; 7]);
         let (store, _id) = finished(&url).await;
-        sender(store.clone(), AT_ONCE).send_due().await;
+        send_due(&sender(store.clone(), AT_ONCE)).await;
         assert_eq!(got.try_iter().count(), 6);
         assert_eq!(store.callbacks(SystemTime::now()).await.unwrap(), (Vec::new(), None));
     }
@@ -208,7 +245,7 @@ mod tests {
     async fn the_next_try_waits_for_its_time() {
         let (url, _got) = receiver(&[500]);
         let (store, id) = finished(&url).await;
-        let wait = sender(store.clone(), SCHEDULE).send_due().await;
+        let wait = send_due(&sender(store.clone(), SCHEDULE)).await;
         assert!(wait > Duration::from_secs(8) && wait <= SCHEDULE[0], "{wait:?}");
         let due = store.callbacks(SystemTime::now() + SCHEDULE[0]).await.unwrap().0;
         assert_eq!((due[0].id, due[0].tries), (id, 1));
@@ -221,7 +258,7 @@ mod tests {
         let (url, got) = receiver(&[200]);
         let (store, _id) = finished(&url).await;
         let fetcher = Fetcher::new(Vec::new());
-        Sender { fetcher, ..sender(store, AT_ONCE) }.send_due().await;
+        send_due(&Sender { fetcher, ..sender(store, AT_ONCE) }).await;
         assert_eq!(got.try_iter().count(), 0);
     }
 }

@@ -116,6 +116,24 @@ fn a_run_that_a_killed_server_leaves_calls_back_after_the_restart() {
 }
 
 #[test]
+fn a_receiver_that_hangs_holds_up_no_other() {
+    // It takes the connection, and never answers.
+    let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, got) = receiver();
+    let server = server().start();
+    let run =
+        |url: String| server.run(json!({"prompt": "echo hi", "callbackUrl": url})).status(200).text("/runId");
+    run(format!("http://{}/", hanging.local_addr().unwrap()));
+    let _held = hanging.accept().unwrap();
+    let second = run(format!("http://{address}/"));
+    let body: Value = serde_json::from_str(&got.recv_timeout(LIMIT).unwrap().body).unwrap();
+    assert_eq!(body["runId"], json!(second));
+    // The first is on its way still, and was not sent again meanwhile.
+    hanging.set_nonblocking(true).unwrap();
+    assert!(hanging.accept().is_err());
+}
+
+#[test]
 fn without_a_key_there_are_none() {
     let server = Server::new().start();
     let detail = server.run(json!({"prompt": "echo hi", "callbackUrl": "https://example.org/"})).problem(422);
