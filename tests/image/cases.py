@@ -392,6 +392,23 @@ def it_works_as_anybody(engine: Engine) -> None:
             assert code == 0 and seconds < 10, (options, code, seconds)
 
 
+def the_mounted_state_is_kept(engine: Engine) -> None:
+    """Also where the home around the mount cannot be written."""
+    read_only = ["--read-only", "--tmpfs", "/tmp"]
+    for options in ([], read_only, [*read_only, "--user", "1000:0"], [*read_only, "--user", "4242:4242"], ["--cap-drop=ALL"],
+                    [*read_only, "--cap-drop=ALL"]):
+        with scratch() as folder:
+            (folder / "state").mkdir()
+            (folder / "state").chmod(0o777)
+            mount = ["--volume", f"{folder}/state:/home/aicode/.aicodebox"]
+            with serving(engine, *options, *mount) as box:
+                run = box.run("echo kept; echo ${PATH%%:*}")
+                assert run["text"].split() == ["kept", "/home/aicode/.aicodebox/bin"], (options, run)
+            with serving(engine, *options, *mount) as box:
+                found = box.request("GET", f"/run/{run['runId']}")
+                assert found.status == 200 and found.json["text"] == run["text"], (options, found.text, box.logs())
+
+
 # What an agent cannot have.
 
 SEARCH = """
@@ -513,7 +530,7 @@ CASES = [
     passthrough_has_a_terminal, mcp_beside_the_agents_own_interface, orphans_are_reaped, stopping_takes_less_than_ten_seconds, async_results_outlive_a_restart,
     stopping_gives_the_agents_own_code, a_deaf_agent_is_killed_in_time, a_server_ends_with_its_init,
     scripts_run_once_and_in_order, stopping_during_a_script, the_user_follows_the_mount, the_state_follows_too, a_mount_of_roots_is_told_or_given,
-    the_group_of_the_engines_socket_is_joined, it_works_as_anybody, no_secret_is_to_be_seen,
+    the_group_of_the_engines_socket_is_joined, it_works_as_anybody, the_mounted_state_is_kept, no_secret_is_to_be_seen,
     a_secret_from_a_file_is_roots_alone, nothing_can_be_planted, the_auth_file_is_never_executed,
     a_planted_script_is_the_agents_alone, roots_processes_end_with_their_run,
 ]

@@ -10,7 +10,6 @@ use nix::sys::signal::Signal;
 use super::{
     child::Child,
     identity::Identity,
-    places::Places,
     reaper::{Found, reap},
     say,
     signals::{Signals, StopSignal},
@@ -33,20 +32,14 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The exit code of the box, when a signal stopped it meanwhile.
-pub(super) fn run(
-    signals: &Signals,
-    identity: &Identity,
-    environment: &Environment,
-    places: &Places,
-) -> Result<(), u8> {
+pub(super) fn run(signals: &Signals, identity: &Identity, environment: &Environment) -> Result<(), u8> {
     if Path::new(DONE).exists() {
         return Ok(());
     }
-    let state = places.state(identity.home());
-    let scripts: Vec<_> =
-        [PathBuf::from(OF_THE_IMAGE), state.join("init.d")].iter().flat_map(|path| scripts(path)).collect();
+    let directories = [PathBuf::from(OF_THE_IMAGE), identity.state().join("init.d")];
+    let scripts: Vec<_> = directories.iter().flat_map(|path| scripts(path)).collect();
     for script in &scripts {
-        let ended = run_one(signals, identity, environment, &state, script);
+        let ended = run_one(signals, identity, environment, script);
         match ended {
             Ok(Ended::With(0)) => {}
             Ok(Ended::With(code)) => failed(script, format_args!("exit code {code}")),
@@ -68,15 +61,19 @@ fn failed(script: &Path, why: impl std::fmt::Display) {
     writeln!(io::stderr(), "[entrypoint] init script {} failed: {why}", script.display()).ok();
 }
 
-/// The `*.sh` of a directory in the order of their names.
+/// The `*.sh` of a directory in the order of their names; as in a shell, no hidden ones.
 fn scripts(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == "sh"))
+        .filter(|path| path.extension().is_some_and(|end| end == "sh") && !is_hidden(path))
         .collect();
     found.sort_unstable();
     found
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 enum Ended {
@@ -89,7 +86,6 @@ fn run_one(
     signals: &Signals,
     identity: &Identity,
     environment: &Environment,
-    state: &Path,
     script: &Path,
 ) -> io::Result<Ended> {
     let mut command = Command::new(SHELL);
@@ -97,7 +93,7 @@ fn run_one(
         .arg(script)
         .env_clear()
         .envs(environment.variables())
-        .env("PATH", path_with_programs(environment.get("PATH"), state))
+        .env("PATH", path_with_programs(environment.get("PATH"), identity.state()))
         .current_dir(identity.home())
         .stdin(Stdio::null());
     identity.name_user(&mut command);

@@ -7,7 +7,12 @@ use std::{
 
 use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
 
-use super::{accounts::Accounts, ownership, places::Places, say};
+use super::{
+    accounts::Accounts,
+    ownership,
+    places::{Places, STATE, STATE_DIR},
+    say,
+};
 use crate::config::Environment;
 
 /// The user of agents, hooks and the server.
@@ -34,6 +39,7 @@ pub(super) struct Identity {
     /// `None`: as whoever we are.
     user: Option<User>,
     home: PathBuf,
+    state: PathBuf,
 }
 
 impl Identity {
@@ -41,8 +47,8 @@ impl Identity {
     /// else nobody but ourselves. Tells what cannot be had, and goes on.
     pub(super) fn find(places: &Places) -> Self {
         let user = if geteuid().is_root() { follow(&places.workspace) } else { None };
-        let home = places.home(user.as_ref());
-        Self { user, home }
+        let (home, state) = places.of_user(user.as_ref());
+        Self { user, home, state }
     }
 
     /// Gives the user what has to be theirs: home and state directory, and an empty workspace that a fresh mount left
@@ -55,7 +61,7 @@ impl Identity {
         }
         // Each may be a mount of its own, kept from a box whose user had other numbers.
         ownership::give(&self.home, user);
-        ownership::give(&places.state(&self.home), user);
+        ownership::give(&self.state, user);
     }
 
     pub(super) fn user(&self) -> Option<&User> {
@@ -66,9 +72,18 @@ impl Identity {
         &self.home
     }
 
-    /// Puts the home into the environment of everything that is started.
+    /// The state directory: an absolute path.
+    pub(super) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Puts home and state directory into the environment of everything that is started; the latter where it is named
+    /// or another than that of the home.
     pub(super) fn describe(&self, environment: &mut Environment) {
         environment.set("HOME", &self.home);
+        if environment.get(STATE_DIR).is_some() || self.state != self.home.join(STATE) {
+            environment.set(STATE_DIR, &self.state);
+        }
     }
 
     /// The names that programs read instead of asking the system.

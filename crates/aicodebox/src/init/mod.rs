@@ -82,7 +82,7 @@ fn enter(arguments: &[OsString]) -> io::Result<u8> {
     identity.describe(&mut environment);
     secrets.read_files(&identity);
 
-    if let Err(code) = hooks::run(&signals, &identity, &environment, &places) {
+    if let Err(code) = hooks::run(&signals, &identity, &environment) {
         farewell::end(&signals, None);
         return Ok(code);
     }

@@ -14,6 +14,10 @@ use crate::config::Environment;
 
 /// Home of the agents' user in the image.
 const HOME: &str = "/home/aicode";
+/// The state directory in a home.
+pub(super) const STATE: &str = ".aicodebox";
+/// The variable that names another.
+pub(super) const STATE_DIR: &str = "AICODEBOX_STATE_DIR";
 
 /// Where things are, before anything is known of who may write there.
 pub(super) struct Places {
@@ -21,8 +25,10 @@ pub(super) struct Places {
     pub(super) workspace: PathBuf,
     /// What `HOME` says; `/` is what a container engine says of a user that it does not know.
     home: Option<PathBuf>,
-    /// What `AICODEBOX_STATE_DIR` says.
+    /// What `AICODEBOX_STATE_DIR` says, absolute: hooks run in another directory than we do.
     state: Option<PathBuf>,
+    /// Home of the agents' user in the image.
+    image_home: PathBuf,
 }
 
 impl Places {
@@ -33,34 +39,39 @@ impl Places {
                 .or_else(|| path("AICODE_WORKSPACE"))
                 .unwrap_or_else(|| "/workspace".into()),
             home: path("HOME").filter(|home| home != Path::new("/")),
-            state: path("AICODEBOX_STATE_DIR"),
+            state: path(STATE_DIR).map(|state| std::path::absolute(&state).unwrap_or(state)),
+            image_home: HOME.into(),
         }
     }
 
-    /// The state directory of a user with this home.
-    pub(super) fn state(&self, home: &Path) -> PathBuf {
-        self.state.clone().unwrap_or_else(|| home.join(".aicodebox"))
-    }
-
-    /// A home that can be written: the user's, the image's, else a temporary one, which is lost with the container.
-    pub(super) fn home(&self, user: Option<&User>) -> PathBuf {
+    /// Home and state directory of this user, without one of ourselves.
+    ///
+    /// The home is one that can be written: the user's, the image's, else a temporary one, which is lost with the
+    /// container. The state directory is the one that was named, else the first in these homes that exists and can be
+    /// written, whether the home around it can or not: on a read-only root it is a mount of its own.
+    pub(super) fn of_user(&self, user: Option<&User>) -> (PathBuf, PathBuf) {
         let theirs = user.map(|user| user.home.clone()).or_else(|| self.home.clone());
-        let known = [theirs.clone(), Some(HOME.into())].into_iter().flatten();
-        if let Some(home) = known.into_iter().find(|home| writable(home)) {
-            return home;
-        }
-        let uid = user.map_or_else(geteuid, |user| user.uid);
-        match temporary_home(uid) {
-            Some(home) => {
-                say(format_args!(
-                    "no home directory can be written, so it is {}, and what is kept there is lost with the container; \
-                     mount a volume at {HOME}",
-                    home.display()
-                ));
-                home
-            }
-            None => theirs.unwrap_or_else(|| HOME.into()),
-        }
+        let homes: Vec<PathBuf> = theirs.into_iter().chain([self.image_home.clone()]).collect();
+        let states = || homes.iter().map(|home| home.join(STATE));
+        let mounted = self.state.clone().or_else(|| states().find(|state| writable(state)));
+        let home = homes.iter().find(|home| writable(home)).cloned().or_else(|| {
+            let home = temporary_home(user.map_or_else(geteuid, |user| user.uid))?;
+            let lost = match &mounted {
+                Some(state) => {
+                    format!("what agents keep there is lost with the container, but not {}", state.display())
+                }
+                None => "what is kept there, the state directory too, is lost with the container".to_owned(),
+            };
+            say(format_args!(
+                "no home directory can be written, so it is {}: {lost}; mount a volume at {}",
+                home.display(),
+                self.image_home.display()
+            ));
+            Some(home)
+        });
+        let home = home.or_else(|| homes.into_iter().next()).unwrap_or_else(|| self.image_home.clone());
+        let state = mounted.unwrap_or_else(|| home.join(STATE));
+        (home, state)
     }
 }
 
@@ -83,4 +94,37 @@ fn temporary_home(uid: Uid) -> Option<PathBuf> {
         }
     }
     Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Places with these two homes in a directory of the test.
+    fn places(directory: &Path) -> Places {
+        let environment = Environment::from_iter([("HOME", directory.join("theirs"))]);
+        Places { image_home: directory.join("image"), ..Places::of(&environment) }
+    }
+
+    #[test]
+    fn the_state_directory_is_the_first_that_is_there_and_can_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (theirs, image) = (directory.path().join("theirs"), directory.path().join("image"));
+        [&theirs, &image].into_iter().for_each(|home| fs::create_dir(home).unwrap());
+        let find = || places(directory.path()).of_user(None);
+        assert_eq!(find(), (theirs.clone(), theirs.join(STATE)), "where there is none yet");
+        fs::create_dir(image.join(STATE)).unwrap();
+        assert_eq!(find(), (theirs.clone(), image.join(STATE)));
+        fs::create_dir(theirs.join(STATE)).unwrap();
+        assert_eq!(find(), (theirs.clone(), theirs.join(STATE)));
+        if !geteuid().is_root() {
+            fs::set_permissions(theirs.join(STATE), fs::Permissions::from_mode(0o500)).unwrap();
+            assert_eq!(find(), (theirs.clone(), image.join(STATE)));
+        }
+        let named = Environment::from_iter([("HOME", theirs.as_os_str()), (STATE_DIR, "kept".as_ref())]);
+        let here = std::path::absolute("kept").unwrap();
+        assert_eq!(Places::of(&named).of_user(None), (theirs, here));
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -133,6 +134,47 @@ fn nothing_that_an_agent_leaves_behind_survives_the_box() {
     let pids: Vec<i32> = left.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(pids.len(), 4);
     assert!(pids.iter().all(|pid| !alive(*pid)), "{left}");
+}
+
+/// In a mount namespace of its own where this shell script has been before it. `None`: this machine does not allow one.
+fn with_mounts(script: &str, ours: &Command) -> Option<Command> {
+    let possible = Command::new("unshare").args(["--mount", "true"]).output();
+    if !possible.is_ok_and(|output| output.status.success()) || !Path::new("/home").is_dir() {
+        eprintln!("SKIP mount-namespace: unshare --mount is not permitted here");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", &format!("{script}\n\"$@\""), "sh"]);
+    command.arg(ours.get_program()).args(ours.get_args()).env_clear();
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command)
+}
+
+#[test]
+fn the_state_directory_is_the_mounted_one_also_where_the_home_cannot_be_written() {
+    let home = Home::new(SHELL);
+    let state = home.path("home");
+    fs::create_dir(state.join("init.d")).unwrap();
+    fs::write(state.join("init.d/1.sh"), "echo hook of the mount, $AICODEBOX_STATE_DIR").unwrap();
+    fs::write(state.join(".aicodebox-auth"), "KEY=kept").unwrap();
+    let mounts = format!(
+        "mount -t tmpfs tmpfs /home && mkdir -p /home/aicode/.aicodebox \
+         && mount --bind '{}' /home/aicode/.aicodebox && mount -o remount,ro /home",
+        state.display()
+    );
+    let agent = "echo $KEY; echo $PATH; rmdir \"$HOME\"; case $HOME in /home/*) echo $HOME;; esac";
+    let mut ours = entrypoint(&home, agent);
+    ours.env("HOME", "/home/aicode");
+    let Some(mut command) = with_mounts(&mounts, &ours) else { return };
+    let finished = Finished::of(&mut command).code(0);
+    assert_eq!(
+        finished.stdout(),
+        "hook of the mount, /home/aicode/.aicodebox\nkept\n/home/aicode/.aicodebox/bin:/usr/local/bin:/usr/bin:/bin\n",
+        "{}",
+        finished.stderr()
+    );
+    let told = finished.stderr();
+    assert!(told.contains("is lost with the container, but not /home/aicode/.aicodebox"), "{told}");
 }
 
 /// In a PID namespace of its own, where the entrypoint is PID 1. `None`: this machine does not allow one.
