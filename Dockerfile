@@ -33,7 +33,6 @@ RUN --mount=type=bind,source=docker/install,target=/install /install/all.sh user
 # What adapters written for the original import, and how the gateway speaks to them.
 RUN --mount=type=bind,source=docker/python,target=/python \
     cp -r /python /tmp/python && pip install --quiet /tmp/python && rm -rf /tmp/python
-COPY --chmod=0755 docker/aicodebox-alias /usr/local/bin/
 # Not readable: the kernel then hides whoever executes it from the first instant, and the agents' user cannot look
 # into the environment of a health check.
 COPY --from=program --chmod=0711 /aicodebox /usr/local/bin/aicodebox

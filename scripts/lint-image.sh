@@ -17,7 +17,7 @@ if [ "$(cat "$linters/.version" 2>/dev/null)" != "$wanted" ]; then
 fi
 export PATH="$PWD/$linters/bin:$PATH"
 
-mapfile -t scripts < <(git ls-files '*.sh' '*/launcher' docker/aicodebox-alias examples/toml-adapter/factbot .ci/run)
+mapfile -t scripts < <(git ls-files '*.sh' '*/launcher' examples/toml-adapter/factbot .ci/run)
 mapfile -t dockerfiles < <(git ls-files 'Dockerfile*' '*/Dockerfile')
 step shellcheck "${scripts[@]}"
 step hadolint "${dockerfiles[@]}"

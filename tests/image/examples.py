@@ -71,10 +71,10 @@ def ask_everywhere(box: Container, port: int, model: str, prompt: str, expected:
     assert told.status == 200 and json.dumps(expected)[1:-1] in told.text or expected in told.text, told.text
 
 
-def serving(port: int, *more: str) -> list[str]:
-    return ["--network", "host", "--env", "AICODEBOX_API_MODE=1", "--env", f"AICODEBOX_API_MODE_PORT={port}",
-            "--env", "AICODEBOX_API_MODE_HOST=127.0.0.1", "--env", f"AICODEBOX_API_MODE_TOKEN={TOKEN}",
-            "--env", "AICODEBOX_MCP_MODE=1", "--env", f"AICODEBOX_MCP_MODE_TOKEN={TOKEN}", *more]
+def serving(port: int, *more: str, prefix: str = "AICODEBOX") -> list[str]:
+    return ["--network", "host", "--env", f"{prefix}_API_MODE=1", "--env", f"{prefix}_API_MODE_PORT={port}",
+            "--env", f"{prefix}_API_MODE_HOST=127.0.0.1", "--env", f"{prefix}_API_MODE_TOKEN={TOKEN}",
+            "--env", f"{prefix}_MCP_MODE=1", "--env", f"{prefix}_MCP_MODE_TOKEN={TOKEN}", *more]
 
 
 def of_agent(agent: Agent):
@@ -103,8 +103,10 @@ def of_agent(agent: Agent):
                 more += ["--env", f"{key}={value.replace('@MOCK@', model)}"]
             with Terminal(engine, name, args=("--version",)) as terminal:
                 terminal.wait_for(version)
-            with Container(engine, name, *serving(port, *more), token=TOKEN) as box:
+            with Container(engine, name, *serving(port, *more, prefix=name.upper()), token=TOKEN) as box:
                 box.wait_until_up(port)
+                # What `docker exec` and HEALTHCHECK start has the names of this image too.
+                assert f'"adapter":"{agent.name}"' in box.exec("aicodebox", "healthcheck")
                 ask_everywhere(box, port, agent.models[0], "Say hello", HELLO)
                 # The state is on the mount, and the user's own.
                 kept = [path for path in (folder / "state").rglob("*") if path.is_file() and "private" not in path.parts]

@@ -179,8 +179,7 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
 }
 
 fn mcp(environment: &Environment) -> Result<ExitCode, CommandError> {
-    let config = Config::from_env(environment)?;
-    logging::start(&config.logging, "warn");
+    let config = config_for(None, environment)?;
     Ok(setup::block_on(serve::serve_stdio(&config, environment))??)
 }
 
@@ -215,6 +214,7 @@ fn workspace(args: &RunArgs, config: &Config) -> Result<Workspace, SetupError> {
 fn config_for(adapter: Option<&str>, environment: &Environment) -> Result<Config, ConfigError> {
     let mut config = Config::from_env(environment)?;
     logging::start(&config.logging, "warn");
+    environment.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     config.adapter = adapter.map_or(config.adapter, str::to_owned);
     Ok(config)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use aicodebox_engine::{
     adapter::{
-        Adapter, AdapterError, load_adapter,
+        Adapter, AdapterError, AdapterInfo, load_adapter,
         python::{PythonError, load_python},
     },
     engine::{Engine, EngineConfig},
@@ -96,11 +96,13 @@ pub(crate) async fn engine(
     let (agent_env, warnings) = config.agent_environment(environment);
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let agent_env = Arc::new(agent_env);
-    let is_python = is_python(config);
     let adapter = adapter(config, environment, &pool, &agent_env).await?;
     // Only a file that names no program takes the one that the passthrough mode would run. A class always names one,
     // in its command line.
-    let unnamed = config.agent_binary.clone().filter(|_| !is_python && adapter.info().binary.is_none());
+    let unnamed = config
+        .agent_binary
+        .clone()
+        .filter(|_| !config.has_python_adapter() && adapter.info().binary.is_none());
     let engine = Engine::new(EngineConfig {
         default_model: config.default_model(&adapter.info().name).map(str::to_owned),
         adapter,
@@ -139,18 +141,13 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
     Ok(done)
 }
 
-/// `package.module:Class`.
-fn is_python(config: &Config) -> bool {
-    config.adapter.contains(':')
-}
-
 async fn adapter(
     config: &Config,
     environment: &Environment,
     pool: &Pool,
     agent_env: &Arc<HashMap<OsString, OsString>>,
 ) -> Result<Arc<dyn Adapter>, SetupError> {
-    if is_python(config) {
+    if config.has_python_adapter() {
         // Not on the agents' PATH, which begins with a directory that they may write to.
         let path = environment.get("PATH");
         return Ok(Arc::new(load_python(&config.adapter, pool.clone(), agent_env.clone(), path).await?));
@@ -158,26 +155,24 @@ async fn adapter(
     Ok(Arc::new(load_adapter(&config.adapter)?))
 }
 
-/// The program of the configured adapter, for a command line that somebody uses: its name or its path.
+/// What is to be known of the configured adapter without an engine: for a command line that somebody uses.
 ///
 /// # Errors
-/// When the adapter cannot be used or names no program.
-pub(crate) fn agent_program(config: &Config, environment: &Environment) -> Result<PathBuf, SetupError> {
-    let binary = if is_python(config) {
-        // A class is asked for its program, which takes a process of its own that is gone afterwards.
-        runtime().map_err(SetupError::Launcher)?.block_on(async {
-            let pool = Pool::start(LauncherCommand::default(), PYTHON_PLACES).await;
-            let pool = pool.map_err(SetupError::Launcher)?;
-            let agent_env = Arc::new(config.agent_environment(environment).0);
-            let adapter = adapter(config, environment, &pool, &agent_env).await;
-            let binary = adapter.map(|adapter| adapter.info().binary.clone());
-            pool.close().await;
-            binary
-        })?
-    } else {
-        load_adapter(&config.adapter)?.info().binary.clone()
-    };
-    binary.filter(|binary| !binary.is_empty()).map(PathBuf::from).ok_or(SetupError::NoProgram)
+/// When the adapter cannot be used.
+pub(crate) fn adapter_info(config: &Config, environment: &Environment) -> Result<AdapterInfo, SetupError> {
+    if !config.has_python_adapter() {
+        return Ok(load_adapter(&config.adapter)?.info().clone());
+    }
+    // A class is asked, which takes a process of its own that is gone afterwards.
+    runtime().map_err(SetupError::Launcher)?.block_on(async {
+        let pool = Pool::start(LauncherCommand::default(), PYTHON_PLACES).await;
+        let pool = pool.map_err(SetupError::Launcher)?;
+        let agent_env = Arc::new(config.agent_environment(environment).0);
+        let adapter = adapter(config, environment, &pool, &agent_env).await;
+        let info = adapter.map(|adapter| adapter.info().clone());
+        pool.close().await;
+        info
+    })
 }
 
 /// The root of workspaces at `path`. One that cannot be written is a warning: an agent may only want to read.

@@ -294,6 +294,8 @@ pub struct AdapterInfo {
     pub capabilities: Capabilities,
     /// Whether it has sessions of any kind (an id, or "continue the last one").
     pub has_sessions: bool,
+    /// Variables with keys that are paid by use: with [`Host::subscription`] the agent does not get them.
+    pub metered: Vec<String>,
     /// What to tell somebody who is not signed in.
     pub auth_hint: Option<String>,
     /// Paths that a sandboxed run must be able to write.

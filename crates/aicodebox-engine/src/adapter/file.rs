@@ -168,6 +168,7 @@ fn info(spec: &Spec) -> AdapterInfo {
         keeps_prefix: spec.models.keep_prefix,
         has_sessions: capabilities.sessions || spec.continues(),
         capabilities,
+        metered: spec.metered.clone(),
         auth_hint: spec.auth_hint.clone(),
         state_paths: spec.state_paths.clone(),
     }

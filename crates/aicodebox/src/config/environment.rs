@@ -3,21 +3,63 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-use super::{VARIABLES, variable::Variable};
+use super::{
+    VARIABLES,
+    variable::{PREFIX, Variable},
+};
+
+/// What the names of our variables begin with.
+const OURS: &str = "AICODEBOX";
 
 /// The environment as a value: read from the process once, made up in tests.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(HashMap<OsString, OsString>);
 
 impl Environment {
-    /// The environment of this process. `HOME`, where it is missing, is the user's.
+    /// The environment of this process. `HOME`, where it is missing, is the user's; names with the prefix of this
+    /// image are ours.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads it")]
     pub(crate) fn of_process() -> Self {
         let mut variables: HashMap<_, _> = std::env::vars_os().collect();
         if let Some(home) = std::env::home_dir() {
             variables.entry("HOME".into()).or_insert(home.into());
         }
-        Self(variables)
+        let mut environment = Self(variables);
+        environment.rename();
+        environment
+    }
+
+    /// Gives each variable that begins with `AICODEBOX_PREFIX` the name that we read. The old name goes where the new
+    /// one is known, or a token would reach the agents under it; others may be the agent's own.
+    fn rename(&mut self) {
+        let Some(prefix) = self.prefix() else { return };
+        let theirs: Vec<(OsString, String)> = self
+            .0
+            .keys()
+            .filter_map(|name| {
+                let rest = name.to_str()?.strip_prefix(&prefix)?.strip_prefix('_')?;
+                (!rest.is_empty()).then(|| (name.clone(), format!("{OURS}_{rest}")))
+            })
+            .collect();
+        for (old, new) in theirs {
+            let known = is_known(&new) || is_secret(&new);
+            let value = if known { self.0.remove(&old) } else { self.0.get(&old).cloned() };
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                self.set(new, value);
+            }
+        }
+    }
+
+    /// What else the names of our variables may begin with.
+    fn prefix(&self) -> Option<String> {
+        self.get(PREFIX.name)?.to_str().filter(|prefix| is_prefix(prefix)).map(str::to_owned)
+    }
+
+    /// The names under which the user may have given this variable.
+    pub(crate) fn given_names(&self, name: &str) -> Vec<String> {
+        let rest = name.strip_prefix(OURS);
+        let theirs = self.prefix().zip(rest).map(|(prefix, rest)| prefix + rest);
+        [name.to_owned()].into_iter().chain(theirs).collect()
     }
 
     /// The value of `name`; an empty one counts as unset.
@@ -80,6 +122,14 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
     }
 }
 
+/// A name as shells have it, and none of ours: that would turn our names into others.
+pub(super) fn is_prefix(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    text.starts_with(letter)
+        && text.chars().all(|c| letter(c) || c.is_ascii_digit())
+        && !text.starts_with(OURS)
+}
+
 fn is_secret(name: &str) -> bool {
     let declared = VARIABLES.iter().filter(|variable| variable.secret).any(|variable| {
         name.strip_prefix(variable.name).is_some_and(|rest| rest.is_empty() || rest == "_FILE")
@@ -116,6 +166,48 @@ mod tests {
     fn an_empty_value_counts_as_unset() {
         let environment = Environment::from_iter([("AICODEBOX_API_MODE_TOKEN", "")]);
         assert_eq!(environment.get("AICODEBOX_API_MODE_TOKEN"), None);
+    }
+
+    #[test]
+    fn names_with_the_images_prefix_are_ours_and_win() {
+        let mut environment = Environment::from_iter([
+            ("AICODEBOX_PREFIX", "MYBOX"),
+            ("AICODEBOX_DEFAULT_MODEL", "of the image"),
+            ("MYBOX_DEFAULT_MODEL", "of the user"),
+            ("AICODEBOX_CONTAINER_NAME", "mybox"),
+            ("MYBOX_CONTAINER_NAME", ""),
+            ("MYBOX_API_MODE_TOKEN_FILE", "/t"),
+            ("MYBOX_OF_A_LATER_VERSION_TOKEN", "t"),
+            ("MYBOX_HOME", "the agent's own"),
+            ("MYBOXES_API_MODE", "1"),
+        ]);
+        environment.rename();
+        let get = |name: &str| environment.get(name).and_then(OsStr::to_str);
+        assert_eq!(get("AICODEBOX_DEFAULT_MODEL"), Some("of the user"));
+        assert_eq!(get("AICODEBOX_CONTAINER_NAME"), Some("mybox"));
+        assert_eq!(get("AICODEBOX_API_MODE_TOKEN_FILE"), Some("/t"));
+        assert_eq!((get("MYBOX_HOME"), get("AICODEBOX_API_MODE")), (Some("the agent's own"), None));
+        let left: Vec<_> =
+            environment.0.keys().filter(|name| name.to_str().unwrap().starts_with("MYBOX_")).collect();
+        assert_eq!(left, ["MYBOX_HOME"]);
+        assert_eq!(
+            environment.given_names("AICODEBOX_API_MODE_TOKEN"),
+            ["AICODEBOX_API_MODE_TOKEN", "MYBOX_API_MODE_TOKEN"]
+        );
+        // Once more, in a process that this one starts, it changes nothing.
+        let before = environment.0.clone();
+        environment.rename();
+        assert_eq!(environment.0, before);
+    }
+
+    #[test]
+    fn a_prefix_of_our_own_takes_nothing_away() {
+        for prefix in ["AICODEBOX", "AICODEBOX_API", "9BOX", "MY-BOX"] {
+            let token = ("AICODEBOX_API_MODE_TOKEN", "t");
+            let mut environment = Environment::from_iter([("AICODEBOX_PREFIX", prefix), token]);
+            environment.rename();
+            assert!(environment.get(token.0).is_some(), "{prefix}");
+        }
     }
 
     #[test]

@@ -63,17 +63,20 @@ pub(crate) enum Cors {
 }
 
 impl Foreground {
-    /// Reads the configuration of what listens: the API, MCP, or both. `None` when it is wrong.
+    /// Reads the configuration of what listens: the API, MCP, or both. `None` when neither does.
     pub(super) fn read(reader: &mut Reader<'_>, api: bool, mcp: bool) -> Option<Self> {
-        if api {
-            let host = reader.address(&API_HOST);
-            let api = ApiConfig::read(reader, host);
-            let mcp = mcp.then(|| McpConfig::read(reader, host));
-            return Some(Self::Api(api?, mcp));
+        // Both, although at most one is used: a wrong value is told wherever it stands.
+        let (api_host, api_port) = (reader.address(&API_HOST), reader.port(&API_PORT));
+        let (mcp_host, mcp_port) = (reader.address(&MCP_HOST), reader.port(&MCP_PORT));
+        let (host, port) = if api { (api_host, api_port) } else { (mcp_host, mcp_port) };
+        // A host that is wrong is told by the reader, and nobody listens.
+        let listen = SocketAddr::new(host.unwrap_or(Ipv4Addr::LOCALHOST.into()), port);
+        let api = api.then(|| ApiConfig::read(reader, host, listen));
+        let mcp = mcp.then(|| McpConfig::read(reader, host));
+        match (api, mcp) {
+            (Some(api), mcp) => Some(Self::Api(api, mcp)),
+            (None, mcp) => mcp.map(|mcp| Self::Mcp(listen, mcp)),
         }
-        let host = reader.address(&MCP_HOST);
-        let mcp = McpConfig::read(reader, host);
-        Some(Self::Mcp(SocketAddr::new(host?, reader.port(&MCP_PORT)), mcp))
     }
 
     /// Where it listens.
@@ -95,18 +98,17 @@ impl Foreground {
 }
 
 impl ApiConfig {
-    fn read(reader: &mut Reader<'_>, host: Option<IpAddr>) -> Option<Self> {
-        let access = Access::read(reader, host, &API_TOKEN, &API_ALLOW_UNAUTHENTICATED);
+    fn read(reader: &mut Reader<'_>, host: Option<IpAddr>, listen: SocketAddr) -> Self {
         let chat_workspaces = [("root", ChatWorkspace::Root), ("ephemeral", ChatWorkspace::Ephemeral)];
-        Some(Self {
-            listen: SocketAddr::new(host?, reader.port(&API_PORT)),
-            access,
+        Self {
+            listen,
+            access: Access::read(reader, host, &API_TOKEN, &API_ALLOW_UNAUTHENTICATED),
             max_body: max_body(reader),
             cors: Cors::read(reader),
             strict_models: reader.boolean(&API_STRICT_MODELS),
             chat_workspace: reader.word(&API_CHAT_WORKSPACE, &chat_workspaces).unwrap_or(ChatWorkspace::Root),
             metrics_public: reader.boolean(&API_METRICS_PUBLIC),
-        })
+        }
     }
 }
 

@@ -34,12 +34,21 @@ impl<'a> Reader<'a> {
         Self { environment, errors: Vec::new() }
     }
 
+    pub(crate) fn environment(&self) -> &'a Environment {
+        self.environment
+    }
+
     /// The value, if nothing was wrong.
     ///
     /// # Errors
     /// All that was wrong.
     pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, ConfigError> {
         value.filter(|_| self.errors.is_empty()).ok_or(ConfigError(self.errors))
+    }
+
+    /// Whether something was wrong.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.errors.is_empty()
     }
 
     /// Remembers one more fault.
@@ -145,7 +154,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A secret, from the variable or from the file that `<name>_FILE` names, without its last line break.
+    /// A secret, from the variable or from the file that `<name>_FILE` names, without the line break at its end. One
+    /// that nobody could ever send in a header is a fault.
     pub(crate) fn secret(&mut self, variable: &Variable) -> Option<SecretString> {
         let direct = self.environment.value(variable);
         let file_name = variable.file_name()?;
@@ -158,7 +168,7 @@ impl<'a> Reader<'a> {
             }
             (None, Some(path)) => read_secret(path).map_err(|error| format!("{file_name}: {error}")),
         };
-        match text {
+        match text.and_then(sendable) {
             Ok(text) => Some(text.into()),
             Err(error) => {
                 self.fault(variable, error);
@@ -168,7 +178,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the file of a secret holds, without its last line break.
+/// A blank at an end is lost on the way, and a line break ends the header.
+fn sendable(secret: String) -> Result<String, String> {
+    if secret.contains(char::is_control) {
+        return Err("expected one line without control characters".to_owned());
+    }
+    if secret.trim() != secret {
+        return Err("expected no blanks at its ends".to_owned());
+    }
+    Ok(secret)
+}
+
+/// What the file of a secret holds, without the line break at its end.
 ///
 /// # Errors
 /// A sentence that names the file, when it cannot be read, is empty or longer than 64 KiB.
@@ -180,7 +201,8 @@ pub(crate) fn read_secret(path: &OsStr) -> Result<String, String> {
     if text.len() as u64 > SECRET_LIMIT {
         return Err(format!("{} is longer than {SECRET_LIMIT} bytes", path.display()));
     }
-    let secret = text.trim_end_matches(['\n', '\r']);
+    let secret =
+        text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     if secret.is_empty() {
         return Err(format!("{} is empty", path.display()));
     }

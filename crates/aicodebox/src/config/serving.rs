@@ -1,8 +1,10 @@
 use std::path::{Path, PathBuf};
 
+use aicodebox_engine::adapter::load_adapter;
+
 use super::{
     Config, ConfigError, CronConfig, Environment, Foreground, Reader, TelegramAccess, TelegramConfig,
-    telegram, variable::*,
+    telegram, variable::*, wanted::is_on,
 };
 
 /// What `serve` serves: at least one of the first three.
@@ -25,18 +27,19 @@ pub(crate) struct Modes {
 impl Modes {
     /// Reads which modes are on, and the configuration of each. `None` when something is wrong.
     fn read(reader: &mut Reader<'_>, state_dir: &Path) -> Option<Self> {
-        let modes = [&API_MODE, &MCP_MODE, &TELEGRAM_MODE, &CRON_MODE].map(|mode| reader.switch(mode));
         // Whoever mistyped one wanted it.
-        if modes == [Some(false); 4] {
+        let modes = [&API_MODE, &MCP_MODE, &TELEGRAM_MODE, &CRON_MODE]
+            .map(|mode| reader.switch(mode).unwrap_or(true));
+        if modes == [false; 4] {
             reader.fault(&API_MODE, "no mode is on, so there is nothing to serve; set it to 1");
         }
-        let [api, mcp, telegram, cron] = modes.map(Option::unwrap_or_default);
-        let http = (api || mcp).then(|| Foreground::read(reader, api, mcp));
+        let [api, mcp, telegram, cron] = modes;
+        let http = (api || mcp).then(|| Foreground::read(reader, api, mcp)).flatten();
         let access = if telegram || cron { TelegramAccess::read(reader) } else { None };
         let bot = (telegram && !api).then(|| TelegramConfig::read(reader, access.clone(), state_dir));
         let jobs = cron.then(|| CronConfig::read(reader, state_dir));
         Some(Self {
-            http: whole(http)?,
+            http,
             telegram: whole(bot)?,
             cron: whole(jobs)?,
             access,
@@ -55,14 +58,17 @@ fn whole<T>(wanted: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-/// Everything that `serve` needs.
+/// Everything that `serve` needs, but for the adapter, which is loaded later.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Everything that is wrong with it; with an adapter that cannot be loaded too, so that all is told at once.
 pub(crate) fn for_serving(environment: &Environment) -> Result<(Config, Modes), ConfigError> {
     let mut reader = Reader::new(environment);
     let config = Config::read(&mut reader);
     let modes = Modes::read(&mut reader, &config.state_dir);
+    if reader.has_faults() {
+        check_adapter(&mut reader, &config);
+    }
     reader.finish(modes.map(|modes| (config, modes)))
 }
 
@@ -71,11 +77,22 @@ pub(crate) fn for_serving(environment: &Environment) -> Result<(Config, Modes), 
 /// # Errors
 /// Everything that is wrong.
 pub(crate) fn check(environment: &Environment) -> Result<(), ConfigError> {
+    let mut reader = Reader::new(environment);
+    let config = Config::read(&mut reader);
     let modes = [API_MODE, TELEGRAM_MODE, CRON_MODE, MCP_MODE];
-    if modes.iter().any(|mode| environment.value(mode).is_some()) {
-        for_serving(environment).map(|_| ())
-    } else {
-        Config::from_env(environment).map(|_| ())
+    if modes.iter().any(|mode| is_on(environment, mode)) {
+        Modes::read(&mut reader, &config.state_dir);
+    }
+    check_adapter(&mut reader, &config);
+    reader.finish(Some(()))
+}
+
+/// Whether the adapter's file can be read. A Python class can be asked only by a process of its own.
+fn check_adapter(reader: &mut Reader<'_>, config: &Config) {
+    if !config.has_python_adapter()
+        && let Err(error) = load_adapter(&config.adapter)
+    {
+        reader.fault(&ADAPTER, error);
     }
 }
 
@@ -121,9 +138,47 @@ mod tests {
             assert!(error.0.iter().any(|fault| fault.starts_with(&format!("{name}: "))), "{error}");
         }
         assert!(read(&[]).unwrap_err().0[0].starts_with("AICODEBOX_API_MODE: no mode is on"));
-        for mode in ["AICODEBOX_API_MODE", "AICODEBOX_CRON_MODE"] {
+        for (mode, needed) in [
+            ("AICODEBOX_API_MODE", "AICODEBOX_API_MODE_TOKEN"),
+            ("AICODEBOX_CRON_MODE", "AICODEBOX_CRON_MODE_FILE"),
+        ] {
             let ConfigError(faults) = read(&[(mode, "maybe")]).unwrap_err();
-            assert!(faults.len() == 1 && faults[0].starts_with(&format!("{mode}: expected")), "{faults:?}");
+            assert!(faults.len() == 2 && faults[0].starts_with(&format!("{mode}: expected")), "{faults:?}");
+            assert!(faults[1].starts_with(&format!("{needed}: expected")), "{faults:?}");
         }
+    }
+
+    #[test]
+    fn one_wrong_value_hides_no_other() {
+        let wrong = [
+            ("AICODEBOX_API_MODE_HOST", "bad..host"),
+            ("AICODEBOX_API_MODE_PORT", "99999"),
+            ("AICODEBOX_MCP_MODE_PORT", "abc"),
+            ("AICODEBOX_API_MODE_MAX_BODY", "10 bytes"),
+            ("AICODEBOX_API_MODE_CORS_ORIGINS", "foo,*"),
+            ("AICODEBOX_API_MODE_CHAT_WORKSPACE", "foo"),
+            ("AICODEBOX_CRON_MODE_FILE", ""),
+            ("AICODEBOX_ADAPTER", "nosuch"),
+        ];
+        let modes = [("AICODEBOX_API_MODE", "1"), ("AICODEBOX_CRON_MODE", "1")];
+        let environment: Environment =
+            modes.iter().chain(&wrong).chain(&[("HOME", "/home/me")]).copied().collect();
+        for ConfigError(faults) in [for_serving(&environment).unwrap_err(), check(&environment).unwrap_err()]
+        {
+            let names: Vec<_> = faults.iter().filter_map(|fault| Some(fault.split_once(": ")?.0)).collect();
+            for (name, _) in wrong {
+                assert!(names.contains(&name), "{name} in {faults:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mode_that_is_off_in_words_is_no_fault_of_the_agents_own_interface() {
+        let check = |value| {
+            let environment = [("HOME", "/home/me"), ("AICODEBOX_API_MODE", value)];
+            check(&environment.into_iter().collect())
+        };
+        assert_eq!(check("0"), Ok(()));
+        assert!(check("1").is_err() && check("maybe").is_err());
     }
 }

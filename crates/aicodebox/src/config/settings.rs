@@ -2,8 +2,9 @@ use std::{path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
+use url::Host;
 
-use super::{ConfigError, Environment, Reader, variable::*};
+use super::{ConfigError, Environment, Reader, environment::is_prefix, variable::*};
 
 /// What the engine and every command need to know.
 #[derive(Debug)]
@@ -88,9 +89,15 @@ impl Config {
     /// Reads it; what is wrong stays in the reader.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Self {
         let home = reader.path(&HOME);
-        let state_dir = reader.path(&STATE_DIR).or_else(|| Some(home.as_ref()?.join(".aicodebox")));
+        let state_dir = state_dir(reader.environment());
         if state_dir.is_none() {
             reader.fault(&STATE_DIR, "expected a directory, because HOME is not set either");
+        }
+        if let Some(prefix) = reader.text(&PREFIX).filter(|prefix| !is_prefix(prefix)) {
+            reader.fault(
+                &PREFIX,
+                format_args!("expected a word such as MYBOX, and not ours, found {prefix:?}"),
+            );
         }
         let auth = [("auto", false), ("subscription", true)];
         Self {
@@ -106,7 +113,7 @@ impl Config {
             home: home.unwrap_or_else(|| "/".into()),
             models: reader.list(&AVAILABLE_MODELS),
             efforts: reader.list(&AVAILABLE_EFFORTS),
-            default_model: reader.text(&DEFAULT_MODEL),
+            default_model: default_model(reader),
             anthropic_model: reader.text(&ANTHROPIC_MODEL),
             max_runs: reader.count(&MAX_CONCURRENT_RUNS),
             max_queued: reader.number(&MAX_QUEUED_RUNS),
@@ -115,19 +122,56 @@ impl Config {
             run_ttl: reader.duration(&RUN_TTL),
             store_max_bytes: reader.size(&STORE_MAX_BYTES),
             callback_secret: reader.secret(&CALLBACK_SECRET),
-            callback_hosts: reader.list(&CALLBACK_ALLOWED_HOSTS),
+            callback_hosts: callback_hosts(reader),
             allow_extra_args: reader.boolean(&ALLOW_EXTRA_ARGS),
             no_new_privs: reader.boolean(&NO_NEW_PRIVS),
             logging: Logging::read(reader),
         }
     }
 
+    /// Whether the adapter is a Python class: `package.module:Class`.
+    pub(crate) fn has_python_adapter(&self) -> bool {
+        self.adapter.contains(':')
+    }
+
     /// Model of a run that names none, if the configuration has one for this adapter.
     pub(crate) fn default_model(&self, adapter: &str) -> Option<&str> {
         // Elsewhere ANTHROPIC_MODEL is some other program's business: codex cannot run a Claude model.
-        let anthropic = adapter == "claude" || self.adapter.contains(':');
+        let anthropic = adapter == "claude" || self.has_python_adapter();
         self.default_model.as_deref().or(self.anthropic_model.as_deref().filter(|_| anthropic))
     }
+}
+
+/// The state directory, absolute: agents, whose `PATH` it is on, run in other directories than we do. `None` = neither
+/// it nor a home is named.
+pub(super) fn state_dir(environment: &Environment) -> Option<PathBuf> {
+    let named = environment.value(&STATE_DIR).map(PathBuf::from);
+    let state = named.or_else(|| Some(PathBuf::from(environment.value(&HOME)?).join(".aicodebox")))?;
+    Some(std::path::absolute(&state).unwrap_or(state))
+}
+
+fn default_model(reader: &mut Reader<'_>) -> Option<String> {
+    let model = reader.text(&DEFAULT_MODEL);
+    // On its way to the agent it would be an option.
+    if let Some(model) = model.as_ref().filter(|model| model.starts_with('-')) {
+        reader.fault(&DEFAULT_MODEL, format_args!("expected a model, found {model:?}, which begins with -"));
+    }
+    model
+}
+
+fn callback_hosts(reader: &mut Reader<'_>) -> Vec<String> {
+    let hosts = reader.list(&CALLBACK_ALLOWED_HOSTS);
+    // As it stands in a URL; a port is no part of it, and a pattern would match nothing.
+    let is_host = |host: &str| {
+        !host.contains('*') && Host::parse(host).is_ok_and(|parsed| parsed.to_string() == host.to_lowercase())
+    };
+    for host in hosts.iter().filter(|host| !is_host(host)) {
+        reader.fault(
+            &CALLBACK_ALLOWED_HOSTS,
+            format_args!("expected hosts such as hooks.example, 10.0.0.7 or [fd00::7], found {host:?}"),
+        );
+    }
+    hosts
 }
 
 impl Logging {
@@ -192,6 +236,49 @@ mod tests {
                 "LOG_FORMAT: expected text or json, found \"xml\"",
             ]
         );
+    }
+
+    #[test]
+    fn what_could_only_fail_later_is_refused() {
+        for (name, wrong) in [
+            ("AICODEBOX_DEFAULT_MODEL", "-x"),
+            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "good.example,http://x/"),
+            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "good.example:80"),
+            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "*"),
+            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "fd00::7"),
+            ("AICODEBOX_PREFIX", "AICODEBOX"),
+        ] {
+            let ConfigError(faults) = read(&[(name, wrong)]).unwrap_err();
+            assert!(faults.len() == 1 && faults[0].starts_with(&format!("{name}: expected")), "{faults:?}");
+        }
+        let hosts = "hooks.example, Receiver, 10.0.0.7, [fd00::7], localhost";
+        let config =
+            read(&[("AICODEBOX_CALLBACK_ALLOWED_HOSTS", hosts), ("AICODEBOX_DEFAULT_MODEL", "x-1")]).unwrap();
+        assert_eq!(config.callback_hosts.len(), 5);
+    }
+
+    #[test]
+    fn a_secret_that_nobody_could_send_is_refused_and_not_shown() {
+        for wrong in [" hush", "hush ", "hu\nsh", "hush\n", "hu\tsh", "hu\u{7f}sh"] {
+            let ConfigError(faults) = read(&[("AICODEBOX_CALLBACK_SECRET", wrong)]).unwrap_err();
+            assert!(
+                faults.len() == 1 && faults[0].starts_with("AICODEBOX_CALLBACK_SECRET: expected"),
+                "{faults:?}"
+            );
+            assert!(!faults[0].contains("hu"), "{faults:?}");
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let path = file.path().to_str().unwrap();
+            std::fs::write(path, format!("{wrong}\n")).unwrap();
+            assert!(read(&[("AICODEBOX_CALLBACK_SECRET_FILE", path)]).is_err(), "{wrong:?}");
+            std::fs::write(path, "hu sh\n").unwrap();
+            assert!(read(&[("AICODEBOX_CALLBACK_SECRET_FILE", path)]).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_relative_state_directory_becomes_absolute() {
+        let config = read(&[("AICODEBOX_STATE_DIR", "kept")]).unwrap();
+        assert_eq!(config.state_dir, std::env::current_dir().unwrap().join("kept"));
     }
 
     #[test]

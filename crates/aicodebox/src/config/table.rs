@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::{
     Environment, VARIABLES,
-    variable::{Fallback, Group, Variable},
+    settings::state_dir,
+    variable::{Fallback, Group, STATE_DIR, Variable},
 };
 
 /// Each variable and the value that holds, one per line; secrets are masked.
@@ -26,9 +27,16 @@ fn holds(variable: &Variable, environment: &Environment) -> (String, &'static st
         (Some(value), _, _) => (value.display().to_string(), ""),
         (None, Some(file), _) => (format!("******** (from {file})"), ""),
         (None, None, Fallback::Text(text)) => (text.to_owned(), "  (default)"),
-        (None, None, Fallback::Derived(words)) => (words.replace('`', ""), "  (default)"),
+        (None, None, Fallback::Derived(words)) => (derived(variable, words, environment), "  (default)"),
         (None, None, Fallback::Nothing) => ("-".to_owned(), ""),
     }
+}
+
+/// What its words come to, where that can be said.
+fn derived(variable: &Variable, words: &str, environment: &Environment) -> String {
+    let words = words.replace('`', "");
+    let Some(state) = state_dir(environment).map(|state| state.display().to_string()) else { return words };
+    if variable.name == STATE_DIR.name { state } else { words.replace("<state>", &state) }
 }
 
 /// The table for the documents.
@@ -77,6 +85,7 @@ mod tests {
             ("AICODEBOX_API_MODE_TOKEN", "hush"),
             ("AICODEBOX_CALLBACK_SECRET_FILE", "/run/secrets/callback"),
             ("AICODE_WORKSPACE", "/w"),
+            ("HOME", "/home/me"),
         ]);
         let table = effective(&environment);
         let row = |name: &str| {
@@ -89,6 +98,8 @@ mod tests {
         assert_eq!(row("AICODEBOX_CALLBACK_SECRET"), "******** (from AICODEBOX_CALLBACK_SECRET_FILE)");
         assert_eq!(row("AICODEBOX_WORKSPACE"), "/w");
         assert_eq!(row("AICODEBOX_API_MODE_PORT"), "8080 (default)");
+        assert_eq!(row("AICODEBOX_STATE_DIR"), "/home/me/.aicodebox (default)");
+        assert_eq!(row("AICODEBOX_CRON_MODE_HISTORY_DIR"), "/home/me/.aicodebox/cron (default)");
         assert!(!table.contains("hush"));
     }
 

@@ -103,6 +103,8 @@ variables! {
         "Root of all workspaces.").alias("AICODE_WORKSPACE");
     STATE_DIR = Variable::new(Engine, "AICODEBOX_STATE_DIR", Derived("`$HOME/.aicodebox`"),
         "Directory of everything that the box keeps.");
+    PREFIX = Variable::new(Engine, "AICODEBOX_PREFIX", Nothing,
+        "Another beginning of all these names, for images of your own: with `MYBOX`, `MYBOX_API_MODE` is read as `AICODEBOX_API_MODE` and wins over it.");
     CONTAINER_NAME = Variable::new(Engine, "AICODEBOX_CONTAINER_NAME", Text("aicodebox"),
         "Display name; also in the name of the auth file.");
     AVAILABLE_MODELS = Variable::new(Engine, "AICODEBOX_AVAILABLE_MODELS", Derived("the adapter's list"),

@@ -6,7 +6,7 @@ pub(crate) fn listens(environment: &Environment) -> bool {
 }
 
 /// A value that is none counts as on: the server says what is wrong with it.
-fn is_on(environment: &Environment, mode: &Variable) -> bool {
+pub(super) fn is_on(environment: &Environment, mode: &Variable) -> bool {
     let value = environment.value(mode).map(|value| value.to_string_lossy());
     value.is_some_and(|value| parse::boolean(value.trim()) != Some(false))
 }

@@ -1,14 +1,16 @@
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::{self, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Command, ExitCode},
 };
 
+use nix::sys::prctl;
+
 use crate::{
     config::{Config, Environment},
-    setup,
+    setup::{self, SetupError},
 };
 
 /// `argv[0]` under which this program becomes the agent's own command line.
@@ -36,12 +38,22 @@ pub(crate) fn passthrough(arguments: &[OsString]) -> ExitCode {
 
 fn prepare(environment: &Environment) -> Result<(PathBuf, Command), Box<dyn std::error::Error>> {
     let config = Config::from_env(environment)?;
-    let program = match &config.agent_binary {
-        Some(program) => program.clone(),
-        None => setup::agent_program(&config, environment)?,
+    environment.warnings().iter().for_each(complain);
+    // Loaded only where it has something to say: a class takes a process of its own.
+    let adapter = match config.agent_binary.is_none() || config.subscription {
+        true => Some(setup::adapter_info(&config, environment)?),
+        false => None,
     };
-    let (variables, warnings) = config.agent_environment(environment);
+    let named = || adapter.as_ref()?.binary.as_ref().filter(|binary| !binary.is_empty()).map(PathBuf::from);
+    let program = config.agent_binary.clone().or_else(named).ok_or(SetupError::NoProgram)?;
+    let (mut variables, warnings) = config.agent_environment(environment);
     warnings.iter().for_each(complain);
+    for name in adapter.iter().filter(|_| config.subscription).flat_map(|adapter| &adapter.metered) {
+        variables.remove(OsStr::new(name));
+    }
+    if config.no_new_privs {
+        prctl::set_no_new_privs()?;
+    }
     if !config.adapter_chosen {
         complain("AICODEBOX_ADAPTER is not set, so there is no agent yet: this is the demo's shell");
     }

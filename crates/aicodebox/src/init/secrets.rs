@@ -18,7 +18,7 @@ impl Secrets {
     pub(super) fn take(environment: &mut Environment) -> Self {
         let secrets = Self(environment.take_secrets());
         if getpid().as_raw() != 1 {
-            secrets.warn_of_foreign_init();
+            secrets.warn_of_foreign_init(environment);
         }
         secrets
     }
@@ -58,13 +58,15 @@ impl Secrets {
     }
 
     /// With `docker run --init` the engine's PID 1 keeps its environment, for every process of its user to read.
-    fn warn_of_foreign_init(&self) {
+    fn warn_of_foreign_init(&self, environment: &Environment) {
         let Ok(shown) = fs::read("/proc/1/environ") else { return };
         let shown: Vec<_> = shown.split(|byte| *byte == 0).collect();
         for (name, value) in self.0.iter().filter(|(name, _)| !name.as_bytes().ends_with(b"_FILE")) {
-            let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
-            if shown.contains(&entry.as_slice()) {
-                let name = name.to_string_lossy();
+            for name in environment.given_names(&name.to_string_lossy()) {
+                let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
+                if !shown.contains(&entry.as_slice()) {
+                    continue;
+                }
                 say(format_args!(
                     "agents may read {name} in the environment of PID 1, which is not this program: name a file in \
                      {name}_FILE instead, or start the container without --init"

@@ -98,6 +98,39 @@ fn config_prints_what_holds_masks_secrets_and_says_what_is_wrong() {
 }
 
 #[test]
+fn a_mode_that_is_off_in_words_leaves_a_box_with_the_agents_own_interface() {
+    let home = Home::new(SHELL);
+    Finished::of(home.command("config").env("AICODEBOX_API_MODE", "0")).code(0);
+    Finished::of(home.command("config").env("AICODEBOX_ADAPTER", "nosuch")).code(78);
+}
+
+#[test]
+fn names_with_the_images_prefix_hold_for_every_command() {
+    let server = Server::new().start();
+    let home = Home::new(SHELL);
+    let command = |name: &str| {
+        let mut command = home.command(name);
+        for (name, value) in [
+            ("AICODEBOX_PREFIX", "MYBOX"),
+            ("AICODEBOX_API_MODE_PORT", "1"),
+            ("MYBOX_API_MODE", "1"),
+            ("MYBOX_API_MODE_HOST", "127.0.0.1"),
+            ("MYBOX_API_MODE_PORT", &server.address.port().to_string()),
+            ("MYBOX_API_MODE_TOKEN", "hush"),
+        ] {
+            command.env(name, value);
+        }
+        command
+    };
+    let well = Finished::of(&mut command("healthcheck")).code(0).stdout();
+    assert!(well.contains(r#""adapter":"shell""#), "{well}");
+    let seen = Finished::of(command("run").arg("env")).code(0).stdout();
+    assert!(seen.contains("AICODEBOX_API_MODE=1") && !seen.contains("hush"), "{seen}");
+    let table = Finished::of(&mut command("config")).code(0).stdout();
+    assert!(table.contains("********") && !table.contains("hush"), "{table}");
+}
+
+#[test]
 fn the_first_argument_is_always_one_of_ours() {
     let home = Home::new(SHELL);
     for unknown in ["-p", "chat", "--model"] {

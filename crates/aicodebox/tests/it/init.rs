@@ -136,6 +136,48 @@ fn nothing_that_an_agent_leaves_behind_survives_the_box() {
     assert!(pids.iter().all(|pid| !alive(*pid)), "{left}");
 }
 
+#[test]
+fn the_agents_own_interface_has_no_metered_keys_and_no_new_rights_where_that_is_asked() {
+    let home = Home::new(&format!("{SHELL}[auth]\nmetered = [\"SOME_KEY\", \"OTHER_KEY\"]\n"));
+    fs::create_dir(home.path("home/.aicodebox")).unwrap();
+    fs::write(home.path("home/.aicodebox/.aicodebox-auth"), "OTHER_KEY=of-the-file").unwrap();
+    let says = |auth: &str, no_new_privs: &str| {
+        let mut command =
+            entrypoint(&home, "echo \"$SOME_KEY $OTHER_KEY\"; grep NoNewPrivs /proc/self/status");
+        command.env("SOME_KEY", "of-the-environment").env("AICODEBOX_AGENT_AUTH", auth);
+        Finished::of(command.env("AICODEBOX_NO_NEW_PRIVS", no_new_privs)).code(0).stdout()
+    };
+    assert!(says("auto", "0").starts_with("of-the-environment of-the-file\n"));
+    assert_eq!(says("subscription", "1"), " \nNoNewPrivs:\t1\n");
+}
+
+#[test]
+fn a_mistyped_variable_is_told_by_whatever_runs_an_agent() {
+    let home = Home::new(SHELL);
+    let mut commands =
+        [entrypoint(&home, "exit 0"), home.command("run"), home.command("verify"), home.command("mcp")];
+    commands[1].arg("true");
+    for command in &mut commands {
+        let told = Finished::of(command.env("AICODEBOX_API_MDOE", "1")).stderr();
+        let expected = "AICODEBOX_API_MDOE is not a variable of aicodebox; did you mean AICODEBOX_API_MODE?";
+        assert!(told.contains(expected), "{command:?}: {told}");
+    }
+}
+
+#[test]
+fn a_foreign_init_that_shows_a_secret_is_told_by_the_name_that_the_user_gave_it() {
+    let home = Home::new(SHELL);
+    let ours = entrypoint(&home, "env");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\"; exit $?", "sh"]).arg(ours.get_program()).args(ours.get_args());
+    shell.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.env("AICODEBOX_PREFIX", "MYBOX").env("MYBOX_API_MODE_TOKEN", "hush");
+    let Some(mut command) = as_pid_1(&shell) else { return };
+    let finished = Finished::of(&mut command).code(0);
+    assert!(finished.stderr().contains("agents may read MYBOX_API_MODE_TOKEN"), "{}", finished.stderr());
+    assert!(!finished.stdout().contains("hush"), "{}", finished.stdout());
+}
+
 /// In a mount namespace of its own where this shell script has been before it. `None`: this machine does not allow one.
 fn with_mounts(script: &str, ours: &Command) -> Option<Command> {
     let possible = Command::new("unshare").args(["--mount", "true"]).output();
@@ -175,6 +217,23 @@ fn the_state_directory_is_the_mounted_one_also_where_the_home_cannot_be_written(
     );
     let told = finished.stderr();
     assert!(told.contains("is lost with the container, but not /home/aicode/.aicodebox"), "{told}");
+}
+
+#[test]
+fn a_relative_state_directory_is_the_same_from_everywhere() {
+    let home = Home::new(SHELL);
+    let hooks = home.path("kept/init.d");
+    fs::create_dir_all(&hooks).unwrap();
+    fs::write(hooks.join("1.sh"), "echo $AICODEBOX_STATE_DIR").unwrap();
+    // As a shell has it, `*.sh` does not mean this one.
+    fs::write(hooks.join(".hidden.sh"), "echo never").unwrap();
+    let state = home.path("kept").display().to_string();
+    let mut command = entrypoint(&home, "echo $PATH");
+    let told = Finished::of(command.env("AICODEBOX_STATE_DIR", "kept")).code(0).stdout();
+    assert_eq!(told, format!("{state}\n{state}/bin:/usr/local/bin:/usr/bin:/bin\n"));
+    let mut run = home.command("run");
+    let told = Finished::of(run.env("AICODEBOX_STATE_DIR", "kept").arg("echo $PATH")).code(0).stdout();
+    assert_eq!(told, format!("{state}/bin:/usr/local/bin:/usr/bin:/bin\n"));
 }
 
 /// In a PID namespace of its own, where the entrypoint is PID 1. `None`: this machine does not allow one.

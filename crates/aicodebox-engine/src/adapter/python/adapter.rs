@@ -63,6 +63,7 @@ impl PythonAdapter {
             capabilities: capabilities(),
             // Nobody can tell before a run; as in the original a run has its workspace to itself.
             has_sessions: true,
+            metered: Vec::new(),
             auth_hint: None,
             state_paths: ready.auth_paths,
         };
