@@ -1,9 +1,15 @@
 //! What agents make of a provider that fails in words of its own, or in none: seen with the real ones.
 
-use aicodebox_engine::adapter::{Recording, replay};
+use aicodebox_engine::{
+    adapter::{Recording, replay},
+    process::{Flow, Stream},
+};
 use serde_json::{Value, json};
 
-use crate::cases::{adapter_of, built_in, builtins, capture, cases};
+use crate::{
+    cases::{adapter_of, built_in, builtins, capture, cases},
+    streams::{reader, request},
+};
 
 fn kind(agent: &str, stdout: &str, stderr: &str) -> Value {
     let recording = Recording {
@@ -39,6 +45,31 @@ fn what_real_agents_printed_when_a_provider_failed_is_told_as_what_it_was() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn codex_is_not_waited_for_in_vain() {
+    for (name, want) in [("html_401", 1), ("html_403", 1), ("cloudflare_403", 1), ("no_network", 4)] {
+        let stdout = capture(&json!({ "capture": format!("providers/codex/{name}") }), "stdout");
+        let request = request();
+        let (mut reader, _) = reader(&built_in("codex"), &request);
+        let mut retries = 0;
+        for line in stdout.split_inclusive(|byte| *byte == b'\n') {
+            retries += usize::from(line.windows(12).any(|words| words == b"Reconnecting"));
+            if matches!(reader.feed(Stream::Stdout, line), Flow::Abort(_)) {
+                break;
+            }
+        }
+        assert_eq!(retries, want, "{name}");
+    }
+}
+
+#[test]
+fn opencode_names_a_provider_that_it_has_no_key_for() {
+    let data = json!({ "providerID": "anthropic", "message": "who are you" });
+    let error = json!({ "name": "ProviderAuthError", "data": data });
+    let line = json!({ "type": "error", "sessionID": "s", "error": error }).to_string();
+    assert_eq!(kind("opencode", &line, ""), "auth");
 }
 
 #[test]
