@@ -1,10 +1,4 @@
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::watch;
 
@@ -14,8 +8,10 @@ use crate::{
     run::{EndedBy, RunId, RunOutcome, RunStatus},
 };
 
-/// A caller's hold on a run. When the last one is dropped the run is cancelled, unless it was detached: callers who
-/// went away do not want the answer any more.
+/// A caller's hold on a run. Dropping it cancels the run, unless that was to go on alone ([`RunRequest::detach`]): a
+/// caller who went away does not want the answer any more.
+///
+/// [`RunRequest::detach`]: crate::run::RunRequest::detach
 pub struct RunHandle {
     /// The run.
     pub id: RunId,
@@ -24,32 +20,22 @@ pub struct RunHandle {
     /// Fields of the request that the agent has no way for and that were dropped.
     pub ignored: Vec<&'static str>,
     pub(super) events: Events,
-    pub(super) hold: Arc<Hold>,
+    pub(super) hold: Hold,
     pub(super) begun: watch::Receiver<bool>,
     pub(super) outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
 }
 
-/// What all handles of a run share.
+/// What ends a run that nobody waits for.
 pub(super) struct Hold {
-    stop: Stop,
-    released: AtomicBool,
-    outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
-}
-
-impl Hold {
-    pub(super) fn new(stop: Stop, outcome: watch::Receiver<Option<Arc<RunOutcome>>>) -> Arc<Self> {
-        Arc::new(Self { stop, released: AtomicBool::new(false), outcome })
-    }
-
-    /// One that lets go without a word.
-    pub(super) fn released(outcome: watch::Receiver<Option<Arc<RunOutcome>>>) -> Arc<Self> {
-        Arc::new(Self { stop: Stop::default(), released: AtomicBool::new(true), outcome })
-    }
+    pub(super) stop: Stop,
+    /// Lets go without a word.
+    pub(super) detached: bool,
+    pub(super) outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if !self.released.load(Ordering::Relaxed) && self.outcome.borrow().is_none() {
+        if !self.detached && self.outcome.borrow().is_none() {
             self.stop.request(EndedBy::Cancelled);
         }
     }
@@ -81,10 +67,5 @@ impl RunHandle {
     /// Asks the run to end; the second time, at once.
     pub fn cancel(&self) {
         self.hold.stop.request(EndedBy::Cancelled);
-    }
-
-    /// Lets the run go on without its callers.
-    pub fn detach(&self) {
-        self.hold.released.store(true, Ordering::Relaxed);
     }
 }

@@ -14,9 +14,11 @@ mod structured;
 
 use std::{
     collections::HashMap,
+    future::pending,
+    panic::resume_unwind,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -90,8 +92,6 @@ struct Active {
     recorded: AtomicBool,
     log: Arc<EventLog>,
     stop: Stop,
-    /// What those who wait for it hold.
-    hold: Weak<Hold>,
     begun: watch::Receiver<bool>,
     outcome: watch::Receiver<Option<Arc<RunOutcome>>>,
 }
@@ -129,6 +129,29 @@ impl Engine {
         let inner = engine.0.clone();
         engine.0.tracker.spawn(async move { inner.probe().await });
         engine
+    }
+
+    /// Does what leads to a run: looks for its workspace, fetches what belongs to it, [starts](Self::start) it. `lasting` =
+    /// to its end, also when the caller goes away meanwhile; then it is a task of the engine, in the caller's span.
+    ///
+    /// A run that was to go on alone was lost when its client left while a schema was compiled for it: what works for it
+    /// must not belong to a connection.
+    pub async fn accept<T: Send + 'static>(
+        &self,
+        lasting: bool,
+        accepting: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        if !lasting {
+            return accepting.await;
+        }
+        match self.0.tracker.spawn(accepting.in_current_span()).await {
+            Ok(accepted) => accepted,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // Nobody ends the task but the end of the runtime, and with it of whoever waits here.
+                Err(_ended) => pending().await,
+            },
+        }
     }
 
     /// Accepts a run: a place in the queue, a plan that works, a record. Then it runs by itself. With a
@@ -185,6 +208,8 @@ impl Engine {
         let workspace = request.workspace.path.clone();
         let log = self.0.config.store.log();
         let origin = request.origin.clone();
+        // Whoever lost the connection asks again by the key.
+        let detached = request.detach || request.claim.is_some();
         let (note, claim, callback) = (request.note.clone(), request.claim.clone(), request.callback.clone());
         let mut runner = Runner::new(self.0.clone(), id, request, log.clone(), check);
         let prepared = match runner.prepare().await {
@@ -197,7 +222,7 @@ impl Engine {
         let created = self.0.config.store.create(NewRun { note, claim, callback, ..run });
         let (stop, begun) = (runner.stop(), runner.begins.subscribe());
         let (publish, outcome) = watch::channel(None);
-        let hold = Hold::new(stop.clone(), outcome.clone());
+        let hold = Hold { stop: stop.clone(), detached, outcome: outcome.clone() };
         let active = Arc::new(Active {
             workspace: workspace.clone(),
             origin,
@@ -205,7 +230,6 @@ impl Engine {
             recorded: AtomicBool::new(false),
             log: log.clone(),
             stop,
-            hold: Arc::downgrade(&hold),
             begun: begun.clone(),
             outcome: outcome.clone(),
         });
@@ -243,14 +267,13 @@ impl Engine {
         }
         let active = self.0.active().get(&id).cloned();
         if let Some(active) = active {
-            // Whoever asked first may have gone: then its run goes its own way.
-            let hold = active.hold.upgrade().unwrap_or_else(|| Hold::released(active.outcome.clone()));
+            let (stop, outcome) = (active.stop.clone(), active.outcome.clone());
             return Ok(Some(RunHandle {
                 id,
                 workspace: active.workspace.clone(),
                 ignored: Vec::new(),
                 events: self.events_of(id, Some(active.log.clone())),
-                hold,
+                hold: Hold { stop, detached: true, outcome },
                 begun: active.begun.clone(),
                 outcome: active.outcome.clone(),
             }));
@@ -262,7 +285,7 @@ impl Engine {
             workspace: record.workspace,
             ignored: Vec::new(),
             events: self.events_of(id, None),
-            hold: Hold::released(outcome.clone()),
+            hold: Hold { stop: Stop::default(), detached: true, outcome: outcome.clone() },
             begun: watch::Sender::new(true).subscribe(),
             outcome,
         }))

@@ -165,6 +165,8 @@ pub struct RunRequest {
     pub natives: bool,
     /// Who asked.
     pub origin: Origin,
+    /// Whether the run goes on when its caller goes away. One with a `claim` does in any case.
+    pub detach: bool,
     /// The key that the run can be asked for again with, as long as it is kept.
     pub claim: Option<Claim>,
     /// Where the surface sends the record when the run is over; the engine keeps it and does not look at it.
@@ -195,6 +197,7 @@ impl RunRequest {
             stream: false,
             natives: false,
             origin,
+            detach: false,
             claim: None,
             callback: None,
             note: Value::Null,

@@ -1,10 +1,14 @@
 //! Every error is a problem document with a request id.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+};
 
 use serde_json::{Value, json};
 
-use crate::harness::{SHELL, Server};
+use crate::harness::{Answer, SHELL, Server};
 
 fn send(server: &crate::harness::Running, body: &str) -> crate::harness::Answer {
     server.send("POST", "/run", &[], Some(body.to_owned()))
@@ -65,6 +69,59 @@ fn a_body_that_is_no_json_or_too_long_is_refused() {
     let mut stream = server.open("POST", "/run", &chunked, None);
     std::io::Write::write_all(&mut stream, chunk.as_bytes()).unwrap();
     crate::harness::Answer::read(stream).problem(413);
+}
+
+#[test]
+fn who_sends_everything_before_it_reads_is_told_why_it_is_refused() {
+    let server =
+        Server::new().token("t").env("AICODEBOX_MCP_MODE", "1").env("AICODEBOX_MCP_MODE_TOKEN", "m").start();
+    fs::create_dir(server.workspace().join("directory")).unwrap();
+    let nobody = [("Authorization", "Bearer x")];
+    let plain = [("Content-Type", "text/plain")];
+    let client = [("Authorization", "Bearer m"), ("Content-Type", "text/plain")];
+    let bad = [("x-aicodebox-continue", "maybe")];
+    let changed = [("If-Match", "*")];
+    // More than both kernels keep: whoever writes it waits until somebody reads.
+    let body = "x".repeat(24 << 20);
+    for (method, path, headers, status) in [
+        ("POST", "/run", &nobody[..], 401),
+        ("POST", "/run", &plain, 415),
+        ("PUT", "/run", &[], 405),
+        ("POST", "/no/such/path", &[], 404),
+        ("PUT", "/files/directory", &[], 400),
+        ("PUT", "/files/file", &changed, 412),
+        ("POST", "/v1/chat/completions", &nobody, 401),
+        ("POST", "/v1/chat/completions", &bad, 400),
+        ("POST", "/v1/no/such/path", &[], 404),
+        ("POST", "/v1/models", &[], 405),
+        ("POST", "/mcp", &nobody, 401),
+        ("POST", "/mcp", &client, 415),
+        ("POST", "/mcp", &[("Host", "evil.example")], 421),
+    ] {
+        server.send(method, path, headers, Some(body.clone())).status(status);
+    }
+}
+
+#[test]
+fn who_asks_first_need_not_send_what_is_refused() {
+    let server = Server::new().token("t").start();
+    let asking = [("Authorization", ""), ("Expect", "100-continue"), ("Content-Length", "1000")];
+    Answer::read(server.open("POST", "/run", &asking, None)).problem(401);
+}
+
+#[test]
+fn a_connection_can_be_used_again_after_a_refusal() {
+    let server = Server::new().start();
+    let mut stream = std::net::TcpStream::connect(server.address).unwrap();
+    let body = "x".repeat(1 << 20);
+    let refused =
+        format!("POST /run HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(refused.as_bytes()).unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["415", "200"], "{answers}");
 }
 
 #[test]

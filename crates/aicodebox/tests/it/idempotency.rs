@@ -109,17 +109,20 @@ fn one_caller_who_leaves_does_not_end_the_run_of_the_others() {
     server.log.wait("the client went away");
     fs::write(server.workspace().join("go"), "").unwrap();
     Answer::read(second).status(200).field("/text", "done");
-    // When the last one leaves too, it is cancelled.
-    fs::remove_file(server.workspace().join("go")).unwrap();
-    let third = server.open("POST", "/run", &[("Idempotency-Key", "b")], Some(body.to_string()));
-    let id = eventually("it runs", || {
-        let runs = server.get("/status").json()["runs"].clone();
-        runs.as_array()?.first()?["runId"].as_str().map(str::to_owned)
-    });
-    drop(third);
-    eventually("it is cancelled", || {
-        (server.get(&format!("/run/{id}")).json()["status"] == "cancelled").then_some(())
-    });
+}
+
+#[test]
+fn who_lost_the_connection_gets_the_answer_by_asking_again() {
+    let server = Server::new().start();
+    let body = json!({"prompt": "echo ran >> ran; until [ -e go ]; do sleep 0.01; done; echo done"});
+    let lost = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
+    eventually("it runs", || (times(&server) > 0).then_some(()));
+    drop(lost);
+    server.log.wait("the client went away");
+    let again = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
+    fs::write(server.workspace().join("go"), "").unwrap();
+    Answer::read(again).status(200).field("/text", "done").field("/exitCode", 0);
+    assert_eq!(times(&server), 1);
 }
 
 #[test]

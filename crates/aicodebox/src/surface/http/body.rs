@@ -17,7 +17,7 @@ pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> 
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    Ok(collect(headers, body, limit).await?)
+    Ok(collect(body, limit).await?)
 }
 
 /// What [`read_json`] gave.

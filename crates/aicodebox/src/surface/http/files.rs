@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 
 use super::{Api, Problem, conditions, range::Range};
 use crate::surface::{
-    body::{BodyError, discard},
+    body::BodyError,
     file_answer::{DoneAnswer, ListingAnswer},
 };
 
@@ -95,18 +95,14 @@ pub(crate) async fn put(
     State(api): State<Api>,
     path: UrlPath,
     headers: HeaderMap,
-    mut body: Body,
+    body: Body,
 ) -> Result<Response, Problem> {
-    let written = receive(&api, path, &headers, &mut body).await;
-    if written.is_err() {
-        discard(&headers, body).await;
-    }
-    let written = written?;
+    let written = receive(&api, path, &headers, body).await?;
     let tag = value(&written.tag);
     Ok(([(header::ETAG, tag)], Json(DoneAnswer::written(written))).into_response())
 }
 
-async fn receive(api: &Api, path: UrlPath, headers: &HeaderMap, body: &mut Body) -> Result<Written, Problem> {
+async fn receive(api: &Api, path: UrlPath, headers: &HeaderMap, mut body: Body) -> Result<Written, Problem> {
     let (path, limit) = (named(path)?, api.max_body() as u64);
     if body.size_hint().lower() > limit {
         return Err(FileError::TooLarge { path, limit }.into());

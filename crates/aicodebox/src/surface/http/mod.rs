@@ -2,8 +2,9 @@
 //!
 //! [`router()`] is all of it as one service and [`serve()`] puts that on a socket. A request goes through request id and
 //! log ([`request_id`]), CORS and token ([`auth`]); handlers answer with their own JSON or with a [`Problem`]. The
-//! handler of a synchronous run owns the run's handle: when the client leaves, hyper drops the handler, which drops
-//! the handle, which cancels the run.
+//! handler of a synchronous run owns the run's handle: when the client leaves ([`socket`]), the handler is dropped, and
+//! with it the handle, which cancels the run. A request that is answered before its body was read is read to its end
+//! all the same ([`inflow`]).
 
 mod api;
 mod auth;
@@ -14,6 +15,7 @@ mod events;
 mod files;
 mod health;
 mod idempotency;
+mod inflow;
 mod long_answer;
 mod metrics;
 mod openapi;
@@ -26,6 +28,7 @@ mod run;
 mod run_request;
 mod runs;
 mod server;
+mod socket;
 mod status;
 
 pub(crate) use api::Api;

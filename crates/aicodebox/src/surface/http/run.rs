@@ -2,7 +2,7 @@ use std::path::Path;
 
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
-    run::{RunId, RunRequest, RunStatus},
+    run::{Claim, RunId, RunRequest, RunStatus},
 };
 use axum::{
     Json,
@@ -54,7 +54,7 @@ pub(crate) enum RunSays<'a> {
 /// Start an agent
 ///
 /// Waits for its answer, unless `async` or `fireAndForget` is set. A client that leaves meanwhile cancels the run,
-/// unless `detach` is set.
+/// unless `detach` is set or the request has an `Idempotency-Key`.
 #[utoipa::path(
     post,
     path = "/run",
@@ -79,18 +79,12 @@ pub(crate) enum RunSays<'a> {
 )]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, content) = request.into_parts();
-    let body = body::read_json(&parts.headers, content, api.max_body()).await?;
-    let asked = body::parse::<RunBody>(&body)?.into_asked(&api).await?;
-    let Asked { request, shape, at_once, fire_and_forget, detach } = asked;
-    let request = RunRequest { claim: idempotency::claim(&parts.headers, &body)?, ..request };
-    let handle = api.engine().start(request, WhenBusy::Refuse).await.map_err(|failure| {
-        // What the engine refuses is a problem document by the table; anything else would be its fault.
-        Problem::of(&failure)
-            .unwrap_or_else(|| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message))
-    })?;
-    if at_once || detach {
-        handle.detach();
-    }
+    let bytes = body::read_json(&parts.headers, content, api.max_body()).await?;
+    let body = body::parse::<RunBody>(&bytes)?;
+    let claim = idempotency::claim(&parts.headers, &bytes)?;
+    let (at_once, fire_and_forget) = (body.at_once(), body.fire_and_forget());
+    let lasting = body.detach() || claim.is_some();
+    let (handle, shape) = api.engine().accept(lasting, accept(api.clone(), body, claim)).await?;
     if at_once {
         let standing = Standing {
             run_id: handle.id,
@@ -102,6 +96,18 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Result<Re
         return Ok(Json(RunSays::Standing(standing)).into_response());
     }
     wait(&api, handle, shape).await
+}
+
+/// Has the run started that a body asks for.
+async fn accept(api: Api, body: RunBody, claim: Option<Claim>) -> Result<(RunHandle, Shape), Problem> {
+    let Asked { request, shape } = body.into_asked(&api).await?;
+    let request = RunRequest { claim, ..request };
+    let handle = api.engine().start(request, WhenBusy::Refuse).await.map_err(|failure| {
+        // What the engine refuses is a problem document by the table; anything else would be its fault.
+        Problem::of(&failure)
+            .unwrap_or_else(|| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message))
+    })?;
+    Ok((handle, shape))
 }
 
 /// Waits for the end. When the client leaves, this future is dropped, and with it the handle.

@@ -113,19 +113,29 @@ pub(crate) enum EventMode {
 pub(crate) struct Asked {
     pub(crate) request: RunRequest,
     pub(crate) shape: Shape,
-    /// Answer at once, without waiting for the end.
-    pub(crate) at_once: bool,
-    pub(crate) fire_and_forget: bool,
-    /// Let the run go on when the client leaves.
-    pub(crate) detach: bool,
 }
 
 impl RunBody {
+    pub(crate) fn fire_and_forget(&self) -> bool {
+        self.fire_and_forget.unwrap_or_default()
+    }
+
+    /// Whether to answer without waiting for the end.
+    pub(crate) fn at_once(&self) -> bool {
+        self.r#async.unwrap_or_default() || self.fire_and_forget()
+    }
+
+    /// Whether the run goes on when the client leaves.
+    pub(crate) fn detach(&self) -> bool {
+        self.at_once() || self.detach.unwrap_or_default()
+    }
+
     /// Checks everything and finds the workspace.
     ///
     /// # Errors
     /// 400 for a path, 422 for any other field.
     pub(crate) async fn into_asked(self, api: &Api) -> Result<Asked, Problem> {
+        let detach = self.detach();
         let prompt = match self.prompt {
             Some(prompt) if !prompt.trim().is_empty() => prompt,
             Some(_) => return Err(Problem::unprocessable("prompt", "must not be empty")),
@@ -173,12 +183,8 @@ impl RunBody {
             (Some(path), false) => api.workspace(path).await?,
         };
         let images = api.images(&workspace, self.images.unwrap_or_default()).await?;
-        let fire_and_forget = self.fire_and_forget.unwrap_or_default();
         Ok(Asked {
             shape,
-            at_once: self.r#async.unwrap_or_default() || fire_and_forget,
-            fire_and_forget,
-            detach: self.detach.unwrap_or_default(),
             request: RunRequest {
                 session,
                 model: given(self.model),
@@ -192,6 +198,7 @@ impl RunBody {
                 deadline,
                 idle,
                 natives: shape.events,
+                detach,
                 callback,
                 note: shape.to_note(),
                 ..RunRequest::new(prompt, workspace, Origin::Api)

@@ -1,7 +1,10 @@
-use std::{io, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -13,6 +16,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
+
+use super::{inflow::Inflow, socket::Socket};
 
 /// Connections at the same time; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4_096;
@@ -70,22 +75,50 @@ async fn pause(error: &io::Error, stop: &CancellationToken) {
     }
 }
 
-/// One connection, to its end. When the client leaves while a handler works, hyper drops the handler.
+/// One connection, to its end. When the client leaves while a handler works or an answer is made, both are dropped.
 async fn answer(stream: TcpStream, app: Router, stop: CancellationToken) {
     // An answer is written in one piece and must not wait for the client's acknowledgement of the last one.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "no TCP_NODELAY");
     }
+    let (socket, watch) = Socket::new(stream);
+    let inflow = Inflow::default();
+    let (app, followed) = (TowerToHyperService::new(app), inflow.clone());
+    let service = service_fn(move |request| {
+        let (answering, followed) = (app.call(followed.follow(request)), followed.clone());
+        async move {
+            let answer = answering.await;
+            followed.discard().await;
+            answer
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        // hyper's own look for a client that left came too early and too late: a request that was there to its last byte
+        // never reached its handler, and one byte behind a request hid that there was nobody any more.
+        .half_close(true)
+        .serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let left = async {
+        watch.closed().await;
+        // Every change of the two goes with a step of the connection, after which this is asked again. One that waits to
+        // read may have been overtaken: all of a request came, and the end, since it looked.
+        let busy = || inflow.open() || watch.waited_for();
+        poll_fn(|_cx| if busy() { Poll::Pending } else { Poll::Ready(()) }).await;
+    };
+    let mut left = std::pin::pin!(left);
+    let mut stopping = false;
+    let ended = loop {
+        tokio::select! {
+            // The connection first: what has come is for it to read, before it counts that nothing more will.
+            biased;
+            ended = connection.as_mut() => break ended,
+            () = left.as_mut() => return,
+            () = stop.cancelled(), if !stopping => {
+                connection.as_mut().graceful_shutdown();
+                stopping = true;
+            }
         }
     };
     if let Err(error) = ended {

@@ -73,7 +73,7 @@ async fn answer(State(mcp): State<Mcp>, request: Request) -> Response {
         let message = "the body must be JSON: send `Content-Type: application/json`";
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
     }
-    let body = match collect(&parts.headers, body, mcp.max_body).await {
+    let body = match collect(body, mcp.max_body).await {
         Ok(body) => body,
         Err(error) => {
             let status = match error {

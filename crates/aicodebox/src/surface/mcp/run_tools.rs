@@ -27,7 +27,7 @@ impl Handler {
     /// Runs the agent for as long as somebody waits.
     pub(super) async fn run_prompt(&self, arguments: RunArguments, call: &Call) -> Result<Reply, Refusal> {
         let shape = shape(&arguments);
-        let mut run = self.begin(arguments).await?;
+        let mut run = self.begin(arguments, false).await?;
         let mut progress = Progress::new(&call.context, run.events());
         let outcome = loop {
             tokio::select! {
@@ -52,9 +52,10 @@ impl Handler {
 
     /// Lets a run go on by itself.
     pub(super) async fn start_run(&self, arguments: RunArguments) -> Result<Reply, Refusal> {
-        let run = self.begin(arguments).await?;
+        let handler = self.clone();
+        let accepting = async move { handler.begin(arguments, true).await };
+        let run = self.engine.accept(true, accepting).await?;
         let standing = running(run.id, &run.workspace);
-        run.detach();
         Ok(Reply { text: standing.to_string(), value: standing })
     }
 
@@ -80,7 +81,7 @@ impl Handler {
         Ok(Reply { text: value.to_string(), value })
     }
 
-    async fn begin(&self, arguments: RunArguments) -> Result<RunHandle, Refusal> {
+    async fn begin(&self, arguments: RunArguments, detach: bool) -> Result<RunHandle, Refusal> {
         if arguments.prompt.trim().is_empty() {
             return Err("prompt: must not be empty".into());
         }
@@ -92,6 +93,7 @@ impl Handler {
         };
         let request = RunRequest {
             session,
+            detach,
             note,
             model: given(arguments.model),
             effort: given(arguments.thinking),

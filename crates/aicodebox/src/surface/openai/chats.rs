@@ -69,6 +69,15 @@ impl Chats {
         self.0.api.max_body()
     }
 
+    /// What leads to the run of a chat, to its end also without its client where that is wanted.
+    pub(super) async fn accept<T: Send + 'static>(
+        &self,
+        detach: bool,
+        accepting: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.0.api.engine().accept(detach, accepting).await
+    }
+
     /// Reads a JSON body by `read`, a large one off the reactor.
     ///
     /// # Errors
@@ -105,7 +114,6 @@ impl Chats {
             return Err(ApiError::invalid("x-aicodebox-extra-args", detail));
         }
         let model = models.choose(&request.model)?;
-        let detach = headers.detach;
         let temporary = translate::wants_temporary_workspace(request);
         let workspace = self.workspace(headers.workspace.take(), temporary).await?;
         let images = if request.images.is_empty() {
@@ -113,14 +121,12 @@ impl Chats {
         } else {
             images::save(&request.images, &workspace, api.workspaces(), fetcher).await?
         };
-        let run = self.plan(request, headers, model, workspace, images).await?;
+        let detach = headers.detach;
+        let run = RunRequest { detach, ..self.plan(request, headers, model, workspace, images).await? };
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
         let started = api.engine().start(run, WhenBusy::Wait).await;
         let handle = started.map_err(|failure| ApiError::of(&failure))?;
-        if detach {
-            handle.detach();
-        }
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { id: format!("{prefix}{}", handle.id), created, model: request.model.clone() };
         let headers = answer_headers(&handle, &request.ignored);

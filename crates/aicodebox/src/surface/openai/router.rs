@@ -90,10 +90,18 @@ async fn show_model(
 async fn complete(State(chats): State<Chats>, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let mut headers = Headers::read(&parts.headers)?;
-    let schema = headers.json_schema.take();
+    let (schema, detach) = (headers.json_schema.take(), headers.detach);
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
-    let request = Arc::new(Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?);
-    let mut begun = chats.begin(&request, headers, "chatcmpl-").await?;
+    let accepting = {
+        let chats = chats.clone();
+        async move {
+            let request = Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?;
+            let request = Arc::new(request);
+            let begun = chats.begin(&request, headers, "chatcmpl-").await?;
+            Ok((request, begun))
+        }
+    };
+    let (request, mut begun) = chats.accept(detach, accepting).await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = match request.stream {
         None => whole(&chats, begun).await,
@@ -118,10 +126,17 @@ async fn whole(chats: &Chats, mut begun: Begun) -> Result<Response, ApiError> {
 async fn respond(State(chats): State<Chats>, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let mut headers = Headers::read(&parts.headers)?;
-    let schema = headers.json_schema.take();
+    let (schema, detach) = (headers.json_schema.take(), headers.detach);
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
-    let request = Chats::read(bytes, |body| ResponsesRequest::read(body, schema)).await?;
-    let mut begun = chats.begin(&request.chat, headers, "resp_").await?;
+    let accepting = {
+        let chats = chats.clone();
+        async move {
+            let request = Chats::read(bytes, |body| ResponsesRequest::read(body, schema)).await?;
+            let begun = chats.begin(&request.chat, headers, "resp_").await?;
+            Ok((request, begun))
+        }
+    };
+    let (request, mut begun) = chats.accept(detach, accepting).await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = chats.outcome(&mut begun).await.map(|outcome| {
         let answer = Answer::new(&outcome, begun.shape);

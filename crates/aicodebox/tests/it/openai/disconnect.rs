@@ -1,9 +1,14 @@
 //! A client of a chat that goes away (O9, O10).
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 use super::support::{CHANNELS, Events, PATH, chat_with, says, with};
-use crate::harness::{Server, eventually, gone};
+use crate::{
+    disconnect::{completed, large_schema},
+    harness::{Server, eventually, gone},
+};
 
 const HANGS: &str = "echo $$ > agent; echo begun; sleep 300";
 
@@ -71,5 +76,36 @@ fn a_detached_run_goes_on_and_can_be_fetched() {
         eventually("it has completed", || (server.get(&result).text("/status") == "completed").then_some(()));
         server.get(&result).field("/text", "half\nwhole");
         std::fs::remove_file(server.workspace().join("go")).unwrap();
+    }
+}
+
+#[test]
+fn a_detached_run_starts_although_its_client_left_at_once() {
+    let server = Server::new().adapter(CHANNELS).env("AICODEBOX_MAX_QUEUED_RUNS", "100").start();
+    let schema = json!({"response_format": {"type": "json_schema", "json_schema": {
+        "name": "n", "schema": large_schema(),
+    }}});
+    let mut count = 0;
+    for _round in 0..4 {
+        for more in [json!({}), json!({"stream": true}), schema.clone()] {
+            let body = with("echo '{}'", more).to_string();
+            drop(server.open("POST", PATH, &[("x-aicodebox-detach", "1")], Some(body)));
+            count += 1;
+        }
+    }
+    completed(&server, count);
+}
+
+#[test]
+fn bytes_behind_the_request_do_not_hide_that_the_client_left() {
+    let server = Server::new().start();
+    for stream in [false, true] {
+        let _old = std::fs::remove_file(server.workspace().join("agent"));
+        let body = with(HANGS, json!({"stream": stream})).to_string();
+        let mut client = server.open("POST", PATH, &[], Some(body));
+        client.write_all(b"\r\n").unwrap();
+        let agent = server.wait_for_file("agent").trim().parse().unwrap();
+        drop(client);
+        gone(agent);
     }
 }
