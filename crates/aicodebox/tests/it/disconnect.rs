@@ -104,6 +104,18 @@ fn a_run_that_nobody_waits_for_starts_although_its_client_left_at_once() {
 }
 
 #[test]
+fn also_one_that_sent_its_body_in_chunks() {
+    let server = Server::new().start();
+    let chunked = [("Transfer-Encoding", "chunked"), ("Content-Type", "application/json")];
+    let mut client = server.open("POST", "/run", &chunked, None);
+    let body = json!({"prompt": HANGS, "workspace": "w"}).to_string();
+    write!(client, "{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).unwrap();
+    let agent = server.wait_for_file("agent").trim().parse().unwrap();
+    drop(client);
+    gone(agent);
+}
+
+#[test]
 fn bytes_behind_the_request_do_not_hide_that_the_client_left() {
     let server = Server::new().start();
     // What old clients send behind a body, and a request ahead of its time.

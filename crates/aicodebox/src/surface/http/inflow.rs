@@ -4,7 +4,7 @@ use std::{
     mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -71,7 +71,7 @@ impl Inflow {
 
 /// A body in the hands of a handler.
 struct Followed {
-    /// Taken when this is dropped.
+    /// `None` after its end.
     body: Option<Incoming>,
     /// The client waits to be asked for it.
     awaited: bool,
@@ -87,10 +87,13 @@ impl HttpBody for Followed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         self.awaited = false;
-        match &mut self.body {
-            Some(body) => Pin::new(body).poll_frame(cx),
-            None => Poll::Ready(None),
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            // By itself, one in chunks never says that it is at its end.
+            self.body = None;
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -92,7 +92,8 @@ async fn complete(State(chats): State<Chats>, request: Request) -> Result<Respon
     let mut headers = Headers::read(&parts.headers)?;
     let (schema, detach) = (headers.json_schema.take(), headers.detach);
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
-    let accepting = {
+    // Boxed: it is large, and may become a task.
+    let accepting = Box::pin({
         let chats = chats.clone();
         async move {
             let request = Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?;
@@ -100,7 +101,7 @@ async fn complete(State(chats): State<Chats>, request: Request) -> Result<Respon
             let begun = chats.begin(&request, headers, "chatcmpl-").await?;
             Ok((request, begun))
         }
-    };
+    });
     let (request, mut begun) = chats.accept(detach, accepting).await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = match request.stream {
@@ -128,14 +129,15 @@ async fn respond(State(chats): State<Chats>, request: Request) -> Result<Respons
     let mut headers = Headers::read(&parts.headers)?;
     let (schema, detach) = (headers.json_schema.take(), headers.detach);
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
-    let accepting = {
+    // Boxed: it is large, and may become a task.
+    let accepting = Box::pin({
         let chats = chats.clone();
         async move {
             let request = Chats::read(bytes, |body| ResponsesRequest::read(body, schema)).await?;
             let begun = chats.begin(&request.chat, headers, "resp_").await?;
             Ok((request, begun))
         }
-    };
+    });
     let (request, mut begun) = chats.accept(detach, accepting).await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = chats.outcome(&mut begun).await.map(|outcome| {
