@@ -105,6 +105,7 @@ pub(crate) async fn engine(
         .filter(|_| !config.has_python_adapter() && adapter.info().binary.is_none());
     let engine = Engine::new(EngineConfig {
         default_model: config.default_model(&adapter.info().name).map(str::to_owned),
+        models: config.models.clone().into(),
         adapter,
         pool,
         store,

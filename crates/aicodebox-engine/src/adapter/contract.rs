@@ -172,6 +172,9 @@ pub struct Host {
     pub binary: Option<PathBuf>,
     /// Model of a request that names none; wins over the file's.
     pub default_model: Option<String>,
+    /// Models that are offered instead of the adapter's own; empty = those. One that is listed with its provider is
+    /// passed on with it.
+    pub models: Arc<[String]>,
     /// Flags that were probed: known to the program or not. A flag that is not in here counts as known.
     pub flags: Arc<HashMap<String, bool>>,
 }

@@ -3,6 +3,7 @@ use super::{
     contract::{Capability, Host, PlanError, RunFile},
     field::Field,
     filling::Filling,
+    model::without_provider,
     spec::{GuardPart, Spec},
     values::Values,
 };
@@ -91,14 +92,15 @@ impl Spec {
     fn choose_model(&self, values: &mut Values, host: &Host) -> Result<(), Refusal> {
         let default = || host.default_model.clone().or_else(|| self.models.default.clone());
         values.model = values.model.take().or_else(default);
-        if !self.models.keep_prefix
-            && let Some((_, name)) = values.model.as_deref().and_then(|model| model.split_once('/'))
-        {
-            if name.is_empty() {
-                return Err(refuse("model", "has nothing after its provider"));
-            }
-            values.model = Some(name.to_owned());
+        if self.models.keep_prefix {
+            return Ok(());
         }
+        let listed = if host.models.is_empty() { &self.models.list } else { &*host.models };
+        let name = values.model.as_deref().map(|model| without_provider(model, listed));
+        if name.is_some_and(str::is_empty) {
+            return Err(refuse("model", "has nothing after its provider"));
+        }
+        values.model = name.map(str::to_owned);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ mod load_faults;
 mod load_prompt;
 mod load_rules;
 mod matching;
+mod model;
 mod node;
 mod object_line;
 mod pattern;

@@ -103,6 +103,7 @@ pub fn rehearse(adapter: &FileAdapter, text: &str) -> Result<Value, serde_json::
         subscription: host.subscription,
         binary,
         default_model: None,
+        models: Arc::default(),
         flags: Arc::new(host.help),
     };
     Ok(match adapter.draft(&run_request(request), &host) {

@@ -34,6 +34,8 @@ pub struct EngineConfig {
     pub binary: Option<PathBuf>,
     /// Model of a run that names none.
     pub default_model: Option<String>,
+    /// Models that are offered instead of the adapter's; empty = those.
+    pub models: Arc<[String]>,
     /// Running agents; at least 1.
     pub max_runs: usize,
     /// Runs that wait for a place or for their workspace.
@@ -57,6 +59,7 @@ impl Inner {
             subscription: self.config.subscription,
             binary: self.config.binary.clone(),
             default_model: self.config.default_model.clone(),
+            models: self.config.models.clone(),
             flags,
         }
     }

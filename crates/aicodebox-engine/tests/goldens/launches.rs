@@ -34,6 +34,7 @@ fn host(path: &Path) -> Host {
         subscription: false,
         binary: None,
         default_model: None,
+        models: Arc::default(),
         flags: Arc::default(),
     }
 }
@@ -185,6 +186,22 @@ fn the_model_of_the_configuration_wins_over_that_of_the_file() {
     host.default_model = Some("google/gemini-x".to_owned());
     let plan = plan(&built_in("gemini"), &request(), &host).expect("a plan");
     assert!(plan.launch.args.contains(&"gemini-x".into()), "{:?}", plan.launch.args);
+}
+
+#[test]
+fn a_provider_is_cut_once_unless_the_model_is_listed_with_it() {
+    let mut host = host(Path::new("/nowhere"));
+    host.binary = Some("/bin/sh".into());
+    let adapter = file("[{ when = \"model\", args = [\"-m\", \"{model}\"] }]");
+    let told = |host: &Host, model: &str| {
+        let request = RunRequest { model: Some(model.to_owned()), ..request() };
+        plan(&adapter, &request, host).expect("a plan").launch.args[2].clone()
+    };
+    assert_eq!(told(&host, "anthropic/claude"), "claude");
+    assert_eq!(told(&host, "a/b/c"), "b/c");
+    host.models = Arc::new(["anthropic/claude".to_owned()]);
+    assert_eq!(told(&host, "anthropic/claude"), "anthropic/claude");
+    assert_eq!(told(&host, "other/claude"), "claude");
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn host() -> Host {
         subscription: false,
         binary: Some("/bin/sh".into()),
         default_model: None,
+        models: Arc::default(),
         flags: Arc::default(),
     }
 }

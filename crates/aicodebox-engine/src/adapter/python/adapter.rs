@@ -15,6 +15,7 @@ use super::{
         },
         file::MAX_ARGV_AND_ENV,
         filling::MAX_WORD,
+        model::without_provider,
         program,
     },
     bridge::{Ask, Bridge, CallError},
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     BoxFuture,
     process::{Launch, Stdin, StopPlan},
-    run::RunRequest,
+    run::{Origin, RunRequest},
 };
 
 /// The longest wait for `validate`, `build_argv` and `build_env`.
@@ -70,12 +71,23 @@ impl PythonAdapter {
         Self { info, bridge: Arc::new(bridge) }
     }
 
+    /// The model that the class is told. As in the original, that of a chat comes without its provider, and every other
+    /// as it was asked for.
+    fn model<'a>(&self, request: &'a RunRequest, host: &'a Host) -> Option<&'a str> {
+        let asked = request.model.as_deref().or(host.default_model.as_deref())?;
+        let listed = if host.models.is_empty() { &self.info.models } else { &*host.models };
+        Some(match request.origin {
+            Origin::OpenAi => without_provider(asked, listed),
+            Origin::Api | Origin::Mcp | Origin::Telegram { .. } | Origin::Cron { .. } | Origin::Cli => asked,
+        })
+    }
+
     async fn ask_plan(&self, request: &RunRequest, host: &Host) -> Result<Plan, PlanError> {
         if !request.images.is_empty() {
             let message = "a Python adapter has no way for images".to_owned();
             return Err(PlanError::Refused { field: "images", message });
         }
-        let fields = fields(request, host.default_model.as_deref());
+        let fields = fields(request, self.model(request, host));
         let run = self.bridge.new_run();
         let ask = Ask { what: What::Plan, run, request: &fields, lines: None, stdout: None, limit: LIMIT };
         let planned = match self.bridge.ask::<Planned>(ask).await {
@@ -112,7 +124,7 @@ impl Adapter for PythonAdapter {
         let number = context.ticket.unwrap_or_else(|| self.bridge.new_run());
         let run = Run { bridge: self.bridge.clone(), number };
         // The plan's request object is used; these fields are for a bridge that was replaced since.
-        let fields = fields(context.request, None);
+        let fields = fields(context.request, context.request.model.as_deref());
         if is_streamed(context.request) {
             Box::new(StreamReader::new(run, fields, context.events))
         } else {

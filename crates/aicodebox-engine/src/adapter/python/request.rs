@@ -11,7 +11,7 @@ pub(super) fn is_streamed(request: &RunRequest) -> bool {
     request.stream && request.json_schema.is_none() && matches!(request.origin, Origin::OpenAi | Origin::Cli)
 }
 
-/// The fields of the class's `RunRequest`, as JSON. `model` is that of a request that names none.
+/// The fields of the class's `RunRequest`, as JSON; `model` is the one that the class is told.
 pub(super) fn fields(request: &RunRequest, model: Option<&str>) -> Box<RawValue> {
     let (no_continue, resume) = match &request.session {
         SessionChoice::Fresh { keep } => (!keep, None),
@@ -27,7 +27,7 @@ pub(super) fn fields(request: &RunRequest, model: Option<&str>) -> Box<RawValue>
     let fields = Fields {
         prompt: &request.prompt,
         workspace: request.workspace.path.to_string_lossy(),
-        model: request.model.as_deref().or(model),
+        model: model,
         system_prompt: request.system_prompt.as_deref(),
         append_system_prompt: request.append_system_prompt.as_deref(),
         json_schema: request.json_schema.as_ref(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn json(request: &RunRequest) -> Value {
-        serde_json::from_str(fields(request, Some("default")).get()).unwrap()
+        serde_json::from_str(fields(request, request.model.as_deref().or(Some("default"))).get()).unwrap()
     }
 
     #[test]

@@ -55,24 +55,24 @@ impl Models {
         known.or(Some(&self.agent).filter(|agent| *agent == id)).map(|id| self.shown(id))
     }
 
-    /// What the agent is told for what the client asked; `None` = nothing, so that it uses its default.
+    /// The model of the run for what the client asked; `None` = the agent uses its default. A provider before it is
+    /// left there: whether it is cut is the adapter's affair.
     ///
     /// # Errors
     /// 404 for a model that is not listed, if only those are accepted.
     pub(crate) fn choose(&self, asked: &str) -> Result<Option<String>, ApiError> {
         let bare = asked.split_once('/').map_or(asked, |(_, rest)| rest);
-        let name = if self.keeps_prefix || self.is_listed(asked) { asked } else { bare };
-        if self.is_listed(name) {
+        if self.is_listed(asked) || (!self.keeps_prefix && self.is_listed(bare)) {
             // One that the operator gave a name to, of an agent that has no choice.
-            return Ok(Some(name.to_owned()).filter(|_| self.has_channel));
+            return Ok(Some(asked.to_owned()).filter(|_| self.has_channel));
         }
-        if name == self.agent || bare == self.agent {
+        if asked == self.agent || bare == self.agent {
             return Ok(None);
         }
         if self.strict {
             return Err(ApiError::no_such_model(asked));
         }
-        Ok(Some(name.to_owned()))
+        Ok(Some(asked.to_owned()))
     }
 
     fn is_listed(&self, name: &str) -> bool {
@@ -104,9 +104,9 @@ mod tests {
         let cuts = models(false, false);
         for (asked, told) in [
             ("gpt-5", Some("gpt-5")),
-            ("openai/gpt-5", Some("gpt-5")),
+            ("openai/gpt-5", Some("openai/gpt-5")),
             ("other/listed", Some("other/listed")),
-            ("a/b/c", Some("b/c")),
+            ("a/b/c", Some("a/b/c")),
             ("unknown", Some("unknown")),
             ("codex", None),
             ("aicodebox/codex", None),

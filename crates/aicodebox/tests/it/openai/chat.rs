@@ -90,6 +90,16 @@ fn names_of_models_pass_through_unless_they_must_be_known() {
         let answer = chat(&any, body).status(200).field("/model", asked);
         assert_eq!(content(answer), format!("model={told}"));
     }
+    // A provider is cut once, and not at all from a model that is listed with it, also where nobody chats.
+    let listed =
+        Server::new().adapter(CHANNELS).env("AICODEBOX_AVAILABLE_MODELS", "anthropic/claude").start();
+    for (asked, told) in [("anthropic/claude", "anthropic/claude"), ("a/b/c", "b/c")] {
+        let mut body = says(script);
+        body["model"] = json!(asked);
+        assert_eq!(content(chat(&listed, body)), format!("model={told}"));
+        let run = listed.run(json!({"prompt": script, "model": asked})).status(200);
+        assert_eq!(run.text("/text").trim(), format!("model={told}"));
+    }
     let strict = Server::new().env("AICODEBOX_API_MODE_STRICT_MODELS", "1").start();
     let mut body = says("echo hi");
     chat(&strict, body.clone()).status(200);

@@ -65,6 +65,7 @@ impl Box_ {
             subscription: false,
             binary: None,
             default_model: Some("default".to_owned()),
+            models: Arc::default(),
             max_runs: 64,
             max_queued: 64,
             run_timeout: Duration::from_secs(60),
