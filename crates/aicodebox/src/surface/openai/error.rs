@@ -7,7 +7,7 @@ use aicodebox_engine::{
 };
 use axum::{
     Json,
-    http::{StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -16,6 +16,8 @@ use crate::surface::{complaint::complaint, http::Problem};
 
 /// How much of an agent's stderr an error quotes.
 const STDERR_QUOTE: usize = 4 << 10;
+
+const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// When to try again, where nobody said.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -30,6 +32,8 @@ pub(crate) struct ApiError {
     /// The part of the request that is at fault.
     param: Option<Cow<'static, str>>,
     retry_after: Option<Duration>,
+    /// The agent had begun: what it did is done, and asking again does it twice.
+    begun: bool,
 }
 
 /// The object under `error`.
@@ -64,7 +68,12 @@ impl ApiError {
         };
         let again = status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
         let retry_after = again.then_some(RETRY_AFTER);
-        Self { status, kind, code, message: message.into(), param: None, retry_after }
+        Self { status, kind, code, message: message.into(), param: None, retry_after, begun: false }
+    }
+
+    /// The same for a run whose agent may have begun its work.
+    pub(crate) fn after_begin(self) -> Self {
+        Self { begun: true, ..self }
     }
 
     /// 400: the part of the request named `param` cannot be accepted.
@@ -119,7 +128,9 @@ impl ApiError {
     /// stderr, a fault that the agent's file knows about with what to do.
     pub(crate) fn of_outcome(outcome: &RunOutcome, agent: &AdapterInfo) -> Option<Self> {
         let failure = outcome.failure()?;
-        let mut error = Self::of(failure);
+        // One that could not be started has an attempt too.
+        let begun = !outcome.attempts.is_empty() && !matches!(failure.kind, FailureKind::Spawn { .. });
+        let mut error = Self { begun, ..Self::of(failure) };
         if let FailureKind::Exit(_)
         | FailureKind::Signal(_)
         | FailureKind::NoFinalEvent
@@ -159,6 +170,10 @@ impl IntoResponse for ApiError {
         if let Some(after) = self.retry_after {
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
+        if self.begun {
+            // OpenAI's clients try again by themselves after a 409, a 429 and every 5xx, unless they are told not to.
+            response.headers_mut().insert(X_SHOULD_RETRY, HeaderValue::from_static("false"));
         }
         response
     }

@@ -9,7 +9,9 @@ use crate::harness::{EVENTS, Server};
 fn a_crash_names_exit_code_and_stderr() {
     // M1: the original answered 200 with empty content.
     let server = Server::new().start();
-    let error = error(chat(&server, says("echo oops >&2; exit 3")), 500);
+    let answer = chat(&server, says("echo oops >&2; exit 3"));
+    assert_eq!(answer.header("x-should-retry"), Some("false"));
+    let error = error(answer, 500);
     assert_eq!(error["type"], "server_error");
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("exit code 3") && message.contains("oops"), "{message}");
@@ -107,6 +109,9 @@ fn somebody_elses_cancel_is_a_conflict() {
         server.wait_for_file("agent");
         let id = server.get("/status").text("/runs/0/runId");
         server.delete(&format!("/run/{id}")).status(200);
-        assert_eq!(error(waiting.join().unwrap(), 409)["code"], "run_cancelled");
+        let answer = waiting.join().unwrap();
+        // Or else the clients of OpenAI start it once more.
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+        assert_eq!(error(answer, 409)["code"], "run_cancelled");
     });
 }

@@ -80,6 +80,7 @@ fn a_full_queue_is_told_with_when_to_come_again() {
     let long = server.run(json!({"prompt": "sleep 300", "async": true})).status(200);
     let refused = chat(&server, says("echo hi"));
     assert!(refused.header("retry-after").is_some());
+    assert_eq!(refused.header("x-should-retry"), None, "nothing was begun");
     let error = error(refused, 429);
     assert_eq!((&error["type"], &error["code"]), (&json!("rate_limit_error"), &json!("queue_full")));
     server.delete(&format!("/run/{}", long.text("/runId"))).status(200);
