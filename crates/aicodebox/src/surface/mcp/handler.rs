@@ -4,12 +4,14 @@ use aicodebox_engine::{engine::Engine, workspace::Workspaces};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, Implementation, JsonObject, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, ConstString, CustomRequest,
+        CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{
     presence::Presence,
@@ -76,6 +78,22 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Refusal> {
         .map_err(|error| Refusal::from(format_args!("the arguments do not fit: {error}")))
 }
 
+/// What is wrong with a call that could not be read.
+fn malformed_call(params: Option<Value>) -> String {
+    let params = params.unwrap_or_default();
+    let wrong = match (params.get("name"), params.get("arguments")) {
+        (None, _) => "params.name is missing: it names the tool".to_owned(),
+        (Some(name), _) if !name.is_string() => "params.name must be a string".to_owned(),
+        (_, Some(arguments)) if !(arguments.is_object() || arguments.is_null()) => {
+            "params.arguments must be an object".to_owned()
+        }
+        _ => serde_json::from_value::<CallToolRequestParams>(params)
+            .err()
+            .map_or_else(|| "the call could not be read".to_owned(), |error| error.to_string()),
+    };
+    format!("{}: {wrong}", CallToolRequestMethod::VALUE)
+}
+
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let mut server = Implementation::new("aicodebox", env!("CARGO_PKG_VERSION"));
@@ -96,6 +114,20 @@ impl ServerHandler for Handler {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         tools::all().iter().find(|tool| tool.name == name).cloned()
+    }
+
+    /// Whatever is none of the protocol's requests, and those of them whose parameters do not fit: rmcp reads these
+    /// as unknown methods.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method == CallToolRequestMethod::VALUE {
+            return Err(ErrorData::invalid_params(malformed_call(request.params), None));
+        }
+        let message = format!("method not found: {}", request.method.chars().take(100).collect::<String>());
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
     async fn call_tool(

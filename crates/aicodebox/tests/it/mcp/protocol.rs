@@ -33,6 +33,19 @@ fn only_what_is_no_call_of_a_tool_is_an_error_of_the_protocol() {
         let unknown = client.ask("tools/call", json!({"name": "rm", "arguments": {}}));
         assert_eq!(unknown["error"]["code"], -32_602, "{unknown}");
         assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool: rm"));
+        for (params, wrong) in [
+            (json!({"name": "run_prompt", "arguments": "hi"}), "params.arguments must be an object"),
+            (json!({"name": "run_prompt", "arguments": [1]}), "params.arguments must be an object"),
+            (json!({"arguments": {}}), "params.name is missing"),
+            (json!({"name": 1, "arguments": {}}), "params.name must be a string"),
+        ] {
+            let answer = client.post(&client.request(9, "tools/call", params.clone())).status(200);
+            assert!(
+                answer.body.contains("-32602") && answer.body.contains(wrong),
+                "{params}: {}",
+                answer.body
+            );
+        }
         let unknown = client.ask("tools/eat", json!({}));
         assert_eq!(unknown["error"]["code"], -32_601, "{unknown}");
     }
