@@ -32,7 +32,7 @@ pub fn tool_calls(answer: &str) -> Vec<Value> {
         }) else {
             return None;
         };
-        ToolCheck::new(&ChatRequest::from_object(body, None).ok()?.tools, None).ok()
+        ToolCheck::new(&ChatRequest::from_object(body, None).ok()?.tools, None, "response_format").ok()
     });
     let accepted = CHECK.as_ref().and_then(|check| check.read(answer, None).ok()).unwrap_or_default();
     accepted["tool_calls"].as_array().cloned().unwrap_or_default()

@@ -46,7 +46,7 @@ pub use self::{
     gate::WhenBusy,
     handle::RunHandle,
     stats::{Counted, SECONDS},
-    structured::{SCHEMA_LIMIT, Schema, json_values},
+    structured::{SCHEMA_LIMIT, Schema, json_pieces},
 };
 use crate::{
     adapter::{AdapterInfo, PlanError},

@@ -1,6 +1,8 @@
 use std::{borrow::Cow, collections::HashMap, fmt, ptr, sync::Arc};
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{
+    Draft, PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind,
+};
 use serde_json::Value;
 
 use crate::run::AnswerCheck;
@@ -12,8 +14,13 @@ pub const SCHEMA_LIMIT: usize = 256 << 10;
 const MAX_UNFOLDED: u64 = 100_000;
 /// References that lead on to references, one after the other, at most.
 const MAX_CHAIN: usize = 1_000;
-/// How often a `{` or `[` in running text is tried as the beginning of the answer.
+/// How often a `{` or `[` in running text may turn out not to begin anything: each takes time in proportion to what
+/// follows.
 const MAX_STARTS: usize = 32;
+/// So many values in running text are tried as the answer.
+const MAX_CANDIDATES: usize = 32;
+/// So many values that stand side by side are read.
+const MAX_PIECES: usize = 512;
 /// How often a pattern may step back on one string before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 100_000;
 /// How much of an answer or an error is quoted.
@@ -48,7 +55,7 @@ impl Schema {
         if source.get("$schema").is_none() {
             options = options.with_draft(Draft::Draft202012);
         }
-        let validator = options.build(&source).map_err(|error| short(&error.to_string()))?;
+        let validator = options.build(&source).map_err(|error| short(&unusable(&error)))?;
         Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
     }
 
@@ -82,6 +89,17 @@ impl Schema {
         let more = errors.count();
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         Some(format!("{place}: {}{more}", short(&first.to_string())))
+    }
+}
+
+/// What is wrong with a schema.
+fn unusable(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        // The library would have its own features switched on.
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
+            format!("{uri}: a reference that leads out of the schema is not followed")
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -130,12 +148,27 @@ fn unfolded(root: &Value, value: &Value, known: &mut HashMap<*const Value, u64>,
 }
 
 /// The JSON values that may be the answer in a text, likeliest first (contract §5).
-pub fn json_values(text: &str) -> impl Iterator<Item = Value> {
+fn json_values(text: &str) -> impl Iterator<Item = Value> {
     candidates(text).filter_map(|candidate| {
         serde_json::from_str(&candidate)
             .inspect_err(|error| tracing::trace!(%error, "a candidate is no JSON"))
             .ok()
     })
+}
+
+/// What stands in a text side by side and looks like JSON, from left to right and none inside another, each with what
+/// it is. The whole text, or the whole of a fenced block, is one piece if it is JSON. At most 512.
+pub fn json_pieces(text: &str) -> impl Iterator<Item = (&str, serde_json::Result<Value>)> {
+    let parts = match serde_json::from_str::<Value>(text) {
+        Ok(_) => vec![text],
+        Err(_) => fenced_or_not(text),
+    };
+    let pieces = parts.into_iter().flat_map(|part| {
+        let whole = serde_json::from_str(part).ok().map(|value| (part, Ok(value)));
+        let inside = if whole.is_none() { part } else { "" };
+        whole.into_iter().chain(balanced(inside).map(|piece| (piece, serde_json::from_str(piece))))
+    });
+    pieces.take(MAX_PIECES)
 }
 
 /// What may be the answer, in the order in which it is tried.
@@ -145,7 +178,7 @@ fn candidates(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     std::iter::once(whole)
         .chain(without_edge_fences(whole))
         .chain(blocks.into_iter().rev())
-        .chain(balanced(whole))
+        .chain(balanced(whole).take(MAX_CANDIDATES))
         .map(Cow::Borrowed)
 }
 
@@ -171,6 +204,21 @@ fn fenced(text: &str) -> Vec<&str> {
     blocks
 }
 
+/// The contents of all fenced blocks and what is between them, from beginning to end.
+fn fenced_or_not(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut offset, mut start) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("```") {
+            parts.push(&text[start..offset]);
+            start = offset + line.len();
+        }
+        offset += line.len();
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
 /// The balanced `{…}` and `[…]` of running text, from left to right, none inside another that was given.
 fn balanced(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -178,13 +226,13 @@ fn balanced(text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         while starts < MAX_STARTS {
             let start = rest.find(['{', '['])?;
-            starts += 1;
             let here = &rest[start..];
             let end = balanced_end(here.as_bytes());
             rest = &here[end.unwrap_or(1)..];
             if let Some(end) = end {
                 return Some(&here[..end]);
             }
+            starts += 1;
         }
         None
     })

@@ -5,7 +5,7 @@ use std::{
 
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
-    run::{RunOutcome, RunRequest, Workspace},
+    run::{FailureKind, RunOutcome, RunRequest, Workspace},
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
@@ -126,7 +126,12 @@ impl Chats {
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
         let started = api.engine().start(run, WhenBusy::Wait).await;
-        let handle = started.map_err(|failure| ApiError::of(&failure))?;
+        let handle = started.map_err(|failure| match &failure.kind {
+            FailureKind::Invalid { field } if field == "json_schema" => {
+                ApiError::invalid(request.schema_place, failure.message)
+            }
+            _ => ApiError::of(&failure),
+        })?;
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { id: format!("{prefix}{}", handle.id), created, model: request.model.clone() };
         let headers = answer_headers(&handle, &request.ignored);
@@ -216,5 +221,5 @@ fn answer_headers(handle: &RunHandle, ignored: &[String]) -> HeaderMap {
 /// The engine was torn down under a run.
 pub(super) fn lost() -> ApiError {
     let message = "the server went down before the run ended";
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down"), message)
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down"), message).after_begin()
 }

@@ -14,9 +14,26 @@ const ONLY_IMAGES: &str = "(see the image)";
 
 /// The prompt of a conversation; `image` gives the line that stands for an image in the text, if any.
 pub(crate) fn render(messages: &[Message], image: impl Fn(usize) -> Option<String>) -> String {
+    render_since(messages, 0, image)
+}
+
+/// The prompt of the messages from `start` on, for an agent that knows those before. What a tool returned to one of
+/// those follows its call, because ids are ours: the agent has never seen the one that it called by.
+pub(crate) fn render_since(
+    messages: &[Message],
+    start: usize,
+    image: impl Fn(usize) -> Option<String>,
+) -> String {
+    let (known, new) = messages.split_at(start.min(messages.len()));
     let mut prompt = String::new();
-    let mut names: Vec<(&str, &str)> = Vec::new();
-    for message in messages {
+    let mut calls: Vec<&Call> = Vec::new();
+    for message in known {
+        if let Message::Assistant { calls: called, .. } = message {
+            calls.extend(called);
+        }
+    }
+    let mut unseen: Vec<_> = calls.iter().map(|_| true).collect();
+    for message in new {
         match message {
             Message::System(_) => {}
             Message::User(parts) => {
@@ -33,17 +50,32 @@ pub(crate) fn render(messages: &[Message], image: impl Fn(usize) -> Option<Strin
                     section(&mut prompt, "USER", &text);
                 }
             }
-            Message::Assistant { text, calls } => {
-                if !text.is_empty() || calls.is_empty() {
+            Message::Assistant { text, calls: called } => {
+                if prompt.is_empty() {
+                    // What a conversation of system messages alone was begun with.
+                    prompt.push_str(NOTHING);
+                }
+                if !text.is_empty() || called.is_empty() {
                     section(&mut prompt, "ASSISTANT", &escaped(text));
                 }
-                for Call { id, name, arguments } in calls {
-                    names.push((id, name));
-                    section(&mut prompt, &tag("TOOL CALL", name, id), &escaped(arguments));
+                for call in called {
+                    calls.push(call);
+                    unseen.push(false);
+                    call_section(&mut prompt, call);
                 }
             }
             Message::Tool { id, name, parts } => {
-                let called = names.iter().rev().find(|(called, _)| called == id).map(|(_, name)| *name);
+                let index = calls.iter().rposition(|call| {
+                    call.id == *id && (!id.is_empty() || name.as_ref().is_none_or(|name| call.name == *name))
+                });
+                let call = index.and_then(|index| calls.get(index));
+                if let Some(unseen) = index.and_then(|index| unseen.get_mut(index))
+                    && std::mem::take(unseen)
+                    && let Some(call) = call
+                {
+                    call_section(&mut prompt, call);
+                }
+                let called = call.map(|call| call.name.as_str());
                 let name = name.as_deref().or(called).unwrap_or("tool");
                 section(&mut prompt, &tag("TOOL RESULT", name, id), &text(parts, &image));
             }
@@ -52,13 +84,12 @@ pub(crate) fn render(messages: &[Message], image: impl Fn(usize) -> Option<Strin
     if prompt.is_empty() { NOTHING.to_owned() } else { prompt }
 }
 
-/// The messages that a kept session has not seen: those after the assistant's last, or all.
-pub(crate) fn unseen(messages: &[Message]) -> &[Message] {
+/// Where those messages begin that a kept session has not seen: after the assistant's last, or with the first.
+pub(crate) fn unseen(messages: &[Message]) -> usize {
     let last = messages.iter().rposition(|message| matches!(message, Message::Assistant { .. }));
-    match last.map(|last| &messages[last + 1..]) {
-        Some(rest) if rest.iter().any(|message| !matches!(message, Message::System(_))) => rest,
-        Some(_) | None => messages,
-    }
+    let start = last.map_or(0, |last| last + 1);
+    let says = |message: &Message| !matches!(message, Message::System(_));
+    if messages.iter().skip(start).any(says) { start } else { 0 }
 }
 
 /// The system messages' text; `None` when there are none.
@@ -73,6 +104,10 @@ pub(crate) fn system(messages: &[Message]) -> Option<String> {
         all.push_str(text);
     }
     Some(all)
+}
+
+fn call_section(prompt: &mut String, call: &Call) {
+    section(prompt, &tag("TOOL CALL", &call.name, &call.id), &escaped(&call.arguments));
 }
 
 fn section(prompt: &mut String, tag: &str, text: &str) {
@@ -171,8 +206,22 @@ mod tests {
             render(&messages, no_image),
             "1+1?\n\n[TOOL CALL sum (call_1)]\n{\"a\":1}\n\n[TOOL RESULT sum (call_1)]\n2\n\n[ASSISTANT]\n2\n\n[USER]\nThanks"
         );
-        assert_eq!(render(unseen(&messages), no_image), "Thanks");
+        assert_eq!(render_since(&messages, unseen(&messages), no_image), "Thanks");
+        // Its own words of the call had no id: what came of it would hang in the air.
+        let results = messages.get(..4).unwrap();
+        assert_eq!(
+            render_since(results, unseen(results), no_image),
+            "[TOOL CALL sum (call_1)]\n{\"a\":1}\n\n[TOOL RESULT sum (call_1)]\n2"
+        );
         assert_eq!(system(&messages).as_deref(), Some("Be brief."));
+    }
+
+    #[test]
+    fn a_conversation_that_begins_with_system_messages_grows_at_its_end_too() {
+        let system = || Message::System("Greet.".into());
+        let first = render(&[system()], no_image);
+        let next = render(&[system(), assistant("Hello"), user("Hi")], no_image);
+        assert!(next.starts_with(&format!("{first}\n\n[ASSISTANT]\n")), "{next}");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct ChatRequest {
     pub(crate) tools: Tools,
     /// JSON Schema that the answer must meet.
     pub(crate) schema: Option<Value>,
+    /// The part of the request that it came with.
+    pub(crate) schema_place: &'static str,
     pub(crate) effort: Option<String>,
     pub(crate) stream: Option<StreamOptions>,
     /// Names of what was sent and is not honoured.
@@ -59,9 +61,9 @@ impl ChatRequest {
         let messages = reader.read(messages)?;
         let parallel = boolean(&mut body, "parallel_tool_calls")?;
         let tools = Tools::read(body.remove("tools"), body.remove("tool_choice"), parallel)?;
-        let schema = match body.remove("response_format") {
-            Some(format) => response_format(format)?,
-            None => header_schema,
+        let (schema, schema_place) = match body.remove("response_format") {
+            Some(format) => (response_format(format)?, "response_format"),
+            None => (header_schema, "x-aicodebox-json-schema"),
         };
         let stream = stream(&mut body)?;
         let model = text(&mut body, "model")?.ok_or_else(|| ApiError::invalid("model", "is required"))?;
@@ -70,7 +72,17 @@ impl ChatRequest {
             body.into_iter().map(|(name, _)| name).filter(|name| is_plain(name)).collect();
         ignored.sort_unstable();
         ignored.truncate(MAX_IGNORED);
-        Ok(Self { model, messages, images: reader.images, tools, schema, effort, stream, ignored })
+        Ok(Self {
+            model,
+            messages,
+            images: reader.images,
+            tools,
+            schema,
+            schema_place,
+            effort,
+            stream,
+            ignored,
+        })
     }
 
     /// Whether making a prompt of it takes no time.

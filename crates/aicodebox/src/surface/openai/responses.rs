@@ -80,7 +80,11 @@ impl ResponsesRequest {
         body.insert("messages".into(), messages.into());
         // Nothing is kept beyond the run either way.
         body.remove("store");
-        let chat = Arc::new(ChatRequest::from_object(body, header_schema)?);
+        let mut chat = ChatRequest::from_object(body, header_schema)?;
+        if text.get("format").is_some() {
+            chat.schema_place = "text.format";
+        }
+        let chat = Arc::new(chat);
         Ok(Self { chat, instructions, tools, tool_choice, text, metadata })
     }
 }

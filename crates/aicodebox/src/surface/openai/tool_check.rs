@@ -1,12 +1,14 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use aicodebox_engine::{
-    engine::{Schema, json_values},
+    engine::{Schema, json_pieces},
     run::AnswerCheck,
 };
 use serde_json::{Map, Value, json};
 
 use super::{
     error::ApiError,
-    tools::{Choice, Tools},
+    tools::{Choice, FORM, Tools},
 };
 
 /// Tells an answer that calls tools from one that does not, and accepts only what the request allows. What it accepts
@@ -20,14 +22,20 @@ pub(crate) struct ToolCheck {
     /// What an answer without calls must be.
     answer: Option<Schema>,
     instruction: String,
+    /// Whether this run's agent was asked what it meant by something between a call and words about one.
+    asked: AtomicBool,
 }
 
 impl ToolCheck {
     /// The check of a request with these tools. Compiles schemas: not for the reactor.
     ///
     /// # Errors
-    /// 400 naming the tool or the response format whose schema is not usable.
-    pub(crate) fn new(tools: &Tools, answer_schema: Option<&Value>) -> Result<Self, ApiError> {
+    /// 400 naming the tool whose schema is not usable, or `answer_place`.
+    pub(crate) fn new(
+        tools: &Tools,
+        answer_schema: Option<&Value>,
+        answer_place: &'static str,
+    ) -> Result<Self, ApiError> {
         let compile = |place: String, schema: &Value| {
             Schema::compile(schema.clone()).map_err(|wrong| ApiError::invalid(place, wrong))
         };
@@ -47,8 +55,9 @@ impl ToolCheck {
             tools: compiled.collect::<Result<_, ApiError>>()?,
             choice: tools.choice.clone(),
             parallel: tools.parallel,
-            answer: answer_schema.map(|schema| compile("response_format".to_owned(), schema)).transpose()?,
+            answer: answer_schema.map(|schema| compile(answer_place.to_owned(), schema)).transpose()?,
             instruction,
+            asked: AtomicBool::new(false),
         })
     }
 
@@ -100,8 +109,10 @@ impl ToolCheck {
     /// The calls that a value of an answer holds, if it is meant to hold any: in our form, or a bare call of a tool
     /// that there is.
     fn meant<'a>(&self, value: &'a Value) -> Option<&'a [Value]> {
-        if let Some(calls) = value.get("tool_calls").and_then(Value::as_array) {
-            return Some(calls);
+        match value.get("tool_calls") {
+            Some(Value::Array(calls)) => return Some(calls),
+            Some(call @ Value::Object(_)) => return Some(std::slice::from_ref(call)),
+            _ => {}
         }
         let bare = |call: &Value| {
             call.get("arguments").is_some()
@@ -115,18 +126,56 @@ impl ToolCheck {
     }
 }
 
+/// What tells a call from any other object.
+const KEY: &str = "\"tool_calls\"";
+
+/// Whether an object with calls is begun somewhere.
+fn begins_a_call(text: &str) -> bool {
+    text.match_indices(KEY).any(|(at, _)| text[..at].trim_end().ends_with('{'))
+}
+
+/// Whether a text begins as JSON does, fenced or not.
+fn is_nothing_but_json(text: &str) -> bool {
+    let text = text.trim_start();
+    let inside = match text.strip_prefix("```") {
+        Some(fenced) => fenced.split_once('\n').map_or("", |(_language, inside)| inside.trim_start()),
+        None => text,
+    };
+    inside.starts_with(['{', '['])
+}
+
 impl AnswerCheck for ToolCheck {
     fn read(&self, text: &str, _structured: Option<Value>) -> Result<Value, String> {
-        let mut complaint = None;
-        for value in json_values(text) {
-            let Some(calls) = self.meant(&value) else { continue };
-            match self.calls(calls) {
-                Ok(calls) => return Ok(json!({ "tool_calls": calls })),
-                Err(wrong) => complaint = complaint.or(Some(wrong)),
+        let (mut calls, mut calling, mut broken) = (Vec::new(), false, None);
+        for (piece, value) in json_pieces(text) {
+            match value {
+                Ok(value) => {
+                    if let Some(meant) = self.meant(&value) {
+                        calling = true;
+                        calls.extend_from_slice(meant);
+                    }
+                }
+                // Our own words are no call.
+                Err(error) if piece.contains(KEY) && piece != FORM => {
+                    broken = broken.or(Some(format!("the call is no JSON: {error}")));
+                }
+                Err(_) => {}
             }
         }
-        if let Some(wrong) = complaint {
-            return Err(wrong);
+        if !calling && broken.is_none() && !text.contains(FORM) && begins_a_call(text) {
+            broken = Some("the call is no JSON: it does not end".to_owned());
+        }
+        match broken {
+            // One that was left out of several would be missed by nobody.
+            Some(wrong) if calling || self.choice.is_forced() || is_nothing_but_json(text) => {
+                return Err(wrong);
+            }
+            // An answer may show the form in its own words: the agent is asked once, and then taken at its word.
+            Some(wrong) if !self.asked.swap(true, Ordering::Relaxed) => return Err(wrong),
+            Some(_) | None => {}
+        }
+        if calling {
+            return Ok(json!({ "tool_calls": self.calls(&calls)? }));
         }
         match &self.choice {
             Choice::Required => return Err("it calls no tool, but one must be called".into()),
@@ -156,7 +205,7 @@ mod tests {
             {"type": "function", "function": {"name": "time"}},
         ]);
         let tools = Tools::read(Some(tools), Some(choice), Some(parallel)).unwrap();
-        ToolCheck::new(&tools, answer.as_ref()).unwrap()
+        ToolCheck::new(&tools, answer.as_ref(), "response_format").unwrap()
     }
 
     fn auto(text: &str) -> Result<Value, String> {
@@ -177,6 +226,77 @@ mod tests {
         }
         let none = json!({"tool_calls": [{"name": "time", "arguments": {}}]});
         assert_eq!(auto(r#"{"tool_calls": [{"name": "time"}]}"#), Ok(none));
+    }
+
+    #[test]
+    fn several_calls_are_all_found_however_they_are_written() {
+        let one = r#"{"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}"#;
+        let two = r#"{"tool_calls": [{"name": "time"}]}"#;
+        let (first, second) =
+            (r#"{"name": "weather", "arguments": {"city": "Rome"}}"#, r#"{"name": "time", "arguments": {}}"#);
+        let expected = json!({"tool_calls": [
+            {"name": "weather", "arguments": {"city": "Rome"}}, {"name": "time", "arguments": {}},
+        ]});
+        for text in [
+            format!("{one}\n{two}"),
+            format!("{first}\n{second}"),
+            format!("First:\n```json\n{one}\n```\nand then\n```json\n{second}\n```\n"),
+            format!("```json\n{first}\n{second}\n```"),
+            format!("{first} and [{second}]"),
+        ] {
+            assert_eq!(auto(&text), Ok(expected.clone()), "{text}");
+        }
+        let many = vec![second; 100].join("\n");
+        assert_eq!(auto(&many).unwrap()["tool_calls"].as_array().unwrap().len(), 100);
+        let wrong = auto(&format!("{one}\n{{\"tool_calls\": [{{\"name\": \"rm\"}}]}}")).unwrap_err();
+        assert!(wrong.starts_with("tool_calls[1]: there is no tool 'rm'"), "{wrong}");
+        assert!(check(json!("auto"), false, None).read(&format!("{one}\n{two}"), None).is_err());
+    }
+
+    #[test]
+    fn a_single_object_is_a_call_too() {
+        let expected = json!({"tool_calls": [{"name": "time", "arguments": {}}]});
+        assert_eq!(auto(r#"{"tool_calls": {"name": "time", "arguments": {}}}"#), Ok(expected));
+    }
+
+    #[test]
+    fn a_call_that_is_not_quite_json_is_told_what_is_wrong_with_it() {
+        for (text, reason) in [
+            (
+                "{\"tool_calls\": [{\"name\": \"weather\", \"arguments\": {\"city\": \"Ro\nme\"}}]}",
+                "control character",
+            ),
+            (r#"{"tool_calls": [{"name": "time", "arguments": {}},]}"#, "trailing comma"),
+            ("```json\n{\"tool_calls\": [{\"name\": \"time\",}]}\n```", "trailing comma"),
+            (r#"{"tool_calls": [{"name": "weather", "arguments": {"city": "Ro"#, "it does not end"),
+        ] {
+            for choice in [json!("auto"), json!("required")] {
+                let check = check(choice, true, None);
+                for _ in 0..2 {
+                    let wrong = check.read(text, None).unwrap_err();
+                    assert!(
+                        wrong.starts_with("the call is no JSON: ") && wrong.contains(reason),
+                        "{text}: {wrong}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_shows_the_form_is_asked_about_once() {
+        let text =
+            "To call one, write {\"tool_calls\": [{\"name\": \"time\", \"arguments\": {…}}]} and stop.";
+        let auto = check(json!("auto"), true, None);
+        assert!(auto.read(text, None).is_err());
+        assert_eq!(auto.read(text, None), Ok(json!({ "content": text })));
+        let required = check(json!("required"), true, None);
+        assert!(required.read(text, None).is_err() && required.read(text, None).is_err());
+        // Neither are the word alone and what the agent was told.
+        let quoted = format!("I was told to write {FORM} for that.");
+        assert_eq!(check(json!("auto"), true, None).read(&quoted, None), Ok(json!({ "content": quoted })));
+        let named = "The key \"tool_calls\" holds a list.";
+        assert_eq!(check(json!("auto"), true, None).read(named, None), Ok(json!({ "content": named })));
     }
 
     #[test]
@@ -226,7 +346,7 @@ mod tests {
         let tools =
             json!([{"type": "function", "function": {"name": "a", "parameters": {"type": "nonsense"}}}]);
         let tools = Tools::read(Some(tools), None, None).unwrap();
-        let error = ToolCheck::new(&tools, None).unwrap_err();
+        let error = ToolCheck::new(&tools, None, "response_format").unwrap_err();
         assert_eq!(serde_json::to_value(error.object()).unwrap()["param"], "tools[0].function.parameters");
     }
 }

@@ -7,6 +7,10 @@ use super::error::ApiError;
 /// More tools than this are refused, as OpenAI does.
 const MAX_TOOLS: usize = 128;
 
+/// What a call looks like, as the agent is told.
+pub(crate) const FORM: &str =
+    r#"{"tool_calls": [{"name": "<name of the tool>", "arguments": {<its parameters>}}]}"#;
+
 /// The tools that a client offers to run, in its order, and how they may be used.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tools {
@@ -36,6 +40,16 @@ pub(crate) enum Choice {
     Required,
     /// This one.
     Named(String),
+}
+
+impl Choice {
+    /// Whether an answer without a call is not accepted.
+    pub(crate) fn is_forced(&self) -> bool {
+        match self {
+            Self::Required | Self::Named(_) => true,
+            Self::None | Self::Auto => false,
+        }
+    }
 }
 
 impl Tools {
@@ -78,11 +92,10 @@ impl Tools {
     /// What the agent is told of them, after the client's own system text. The form of the list is fixed: agents
     /// that were made to be run behind a gateway look for it.
     pub(crate) fn directive(&self, answer_schema: Option<&Value>) -> String {
-        let mut text = String::from(
+        let mut text = format!(
             "You can call the tools listed below; the user's program runs them. To call, answer with nothing but one \
-             JSON object of this form, and stop:\n\
-             {\"tool_calls\": [{\"name\": \"<name of the tool>\", \"arguments\": {<its parameters>}}]}\n\
-             What they return comes with the next message, under [TOOL RESULT name (id)].",
+             JSON object of this form, and stop:\n{FORM}\n\
+             What they return comes with the next message, under [TOOL RESULT name (id)]."
         );
         if !self.parallel {
             text.push_str(" Call one tool at a time.");
@@ -133,16 +146,12 @@ impl Tools {
                     }
                 }
                 Some("allowed_tools") => {
-                    let allowed = object.get("allowed_tools").unwrap_or(&Value::Null);
+                    // `/responses` has the list and the mode beside the type.
+                    let allowed = object.get("allowed_tools").and_then(Value::as_object).unwrap_or(&object);
                     let listed = allowed.get("tools").and_then(Value::as_array);
                     let Some(listed) = listed else { return invalid("allowed_tools must list tools") };
-                    let name = |tool: &Value| tool.pointer("/function/name").or(tool.get("name")).cloned();
-                    let names: Vec<_> = listed.iter().filter_map(name).collect();
-                    self.offered.retain(|tool| names.iter().any(|name| *name == tool.name));
-                    match allowed.get("mode").and_then(Value::as_str) {
-                        Some("required") => Choice::Required,
-                        Some(_) | None => Choice::Auto,
-                    }
+                    let mode = allowed.get("mode").and_then(Value::as_str);
+                    return self.allow(listed, mode == Some("required"));
                 }
                 Some(_) | None => return invalid("its type must be function or allowed_tools"),
             },
@@ -156,6 +165,31 @@ impl Tools {
             Choice::None | Choice::Auto | Choice::Required | Choice::Named(_) => {}
         }
         self.choice = choice;
+        Ok(())
+    }
+
+    /// Leaves only these tools to be called. None of them is as good as no call: the tools stay offered, since a chat
+    /// without any would be given to the agent and its own.
+    fn allow(&mut self, listed: &[Value], required: bool) -> Result<(), ApiError> {
+        let invalid = |detail: &str| Err(ApiError::invalid("tool_choice", detail));
+        let mut names = Vec::new();
+        for tool in listed {
+            let name = tool.pointer("/function/name").or_else(|| tool.get("name")).and_then(Value::as_str);
+            let Some(name) = name else { return invalid("allowed_tools must name each of its tools") };
+            if !self.offered.iter().any(|tool| tool.name == name) {
+                return invalid(&format!("there is no tool '{name}'"));
+            }
+            names.push(name);
+        }
+        self.choice = match (names.is_empty(), required) {
+            (true, true) => return invalid("there are no tools to call"),
+            (true, false) => Choice::None,
+            (false, true) => Choice::Required,
+            (false, false) => Choice::Auto,
+        };
+        if !names.is_empty() {
+            self.offered.retain(|tool| names.contains(&tool.name.as_str()));
+        }
         Ok(())
     }
 }
@@ -213,8 +247,20 @@ mod tests {
             "tools": [{"type": "function", "function": {"name": "b"}}]}});
         let allowed = choose(allowed).unwrap();
         assert_eq!((allowed.choice, allowed.offered.len()), (Choice::Required, 1));
-        for wrong in [json!("x"), json!(1), json!({"type": "function", "function": {"name": "c"}}), json!({})]
-        {
+        let allow = |tools: Value| json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+        let one = choose(allow(json!([{"type": "function", "name": "a"}]))).unwrap();
+        assert_eq!((one.choice, one.offered.len()), (Choice::Auto, 1));
+        // Not a chat without tools, which would be one with the agent's own.
+        let none = choose(allow(json!([]))).unwrap();
+        assert_eq!((none.choice, none.offered.len()), (Choice::None, 2));
+        for wrong in [
+            allow(json!([{"type": "function", "name": "c"}])),
+            allow(json!([{}])),
+            json!("x"),
+            json!(1),
+            json!({"type": "function", "function": {"name": "c"}}),
+            json!({}),
+        ] {
             assert!(choose(wrong.clone()).is_err(), "{wrong}");
         }
         assert!(Tools::read(None, Some(json!("required")), None).is_err());

@@ -9,6 +9,7 @@ use super::{
     error::ApiError, headers::Headers, images::SavedImage, prompt, request::ChatRequest,
     tool_check::ToolCheck,
 };
+use crate::surface::run_answer;
 
 /// What the agent is told about the form of the prompt, the same on every turn.
 const CONTINUE: &str = "The prompt is a conversation. A line such as [USER], [ASSISTANT], [TOOL CALL name (id)] or \
@@ -69,10 +70,11 @@ pub(crate) fn translate(
         (None, false) => SessionChoice::Fresh { keep: false },
     };
     let whole = prompt::render(&request.messages, image);
+    let unseen = prompt::unseen(&request.messages);
     let mut run = match session {
         SessionChoice::Fresh { .. } => RunRequest::new(whole, workspace, Origin::OpenAi),
         SessionChoice::Continue | SessionChoice::Resume(_) => {
-            let prompt = prompt::render(prompt::unseen(&request.messages), image);
+            let prompt = prompt::render_since(&request.messages, unseen, image);
             let whole_prompt = Some(whole).filter(|whole| *whole != prompt);
             RunRequest { whole_prompt, ..RunRequest::new(prompt, workspace, Origin::OpenAi) }
         }
@@ -106,8 +108,12 @@ pub(crate) fn translate(
         (None, true) if has_tools && capability("no_tools") != Capability::Refuse => ToolPolicy::None,
         (None | Some(false), true) => ToolPolicy::All,
     };
+    if Shape::of(request) != Shape::Text {
+        // For those who fetch the result of a chat that they left.
+        run.note = run_answer::Shape { verbose: true, schema: true, ..Default::default() }.to_note();
+    }
     if callable {
-        let check = ToolCheck::new(&request.tools, request.schema.as_ref())?;
+        let check = ToolCheck::new(&request.tools, request.schema.as_ref(), request.schema_place)?;
         run.check = Some(Arc::new(check) as Arc<dyn AnswerCheck>);
     } else {
         run.json_schema = request.schema.clone();

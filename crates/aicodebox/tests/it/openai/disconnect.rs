@@ -109,3 +109,24 @@ fn bytes_behind_the_request_do_not_hide_that_the_client_left() {
         gone(agent);
     }
 }
+
+#[test]
+fn what_a_detached_run_answered_by_a_form_is_fetched_as_that() {
+    let server = Server::new().adapter(CHANNELS).start();
+    let schema = json!({"response_format": {"type": "json_object"}});
+    let tools = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
+    let call = json!({"tool_calls": [{"name": "f", "arguments": {}}]});
+    for (more, printed, expected) in
+        [(schema, r#"so: {"n": 1}"#.to_owned(), json!({"n": 1})), (tools, format!("I call it: {call}"), call)]
+    {
+        let body = with(&format!("echo '{printed}'"), more);
+        let answer = chat_with(&server, &[("x-aicodebox-detach", "1")], body).status(200);
+        let id = answer.header("x-aicodebox-run-id").unwrap().to_owned();
+        let fetched = server.get(&format!("/run/result?runId={id}")).status(200).json();
+        assert_eq!(
+            (&fetched["json"], &fetched["attempts"][0]["exitCode"]),
+            (&expected, &json!(0)),
+            "{fetched}"
+        );
+    }
+}

@@ -54,6 +54,21 @@ fn what_is_no_schema_is_refused_before_anything_runs() {
     let server = Server::new().adapter(CHANNELS).start();
     let mut body = with("touch ../ran", format());
     body["response_format"]["json_schema"]["schema"] = json!({"$ref": "http://127.0.0.1:1/x.json"});
-    assert_eq!(error(chat(&server, body), 400)["param"], "response_format");
+    let refused = error(chat(&server, body.clone()), 400);
+    assert_eq!(refused["param"], "response_format");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message
+            .ends_with("http://127.0.0.1:1/x.json: a reference that leads out of the schema is not followed"),
+        "{message}"
+    );
+    // Whoever sent it by a header is told of the header, also when there are tools.
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    for more in [json!({}), json!({ "tools": tools })] {
+        let header = [("x-aicodebox-json-schema", r#"{"type":"nonsense"}"#)];
+        let refused = error(chat_with(&server, &header, with("touch ../ran", more)), 400);
+        assert_eq!(refused["param"], "x-aicodebox-json-schema");
+        assert!(refused["message"].as_str().unwrap().starts_with("x-aicodebox-json-schema: "), "{refused}");
+    }
     assert!(!server.workspace().join("../ran").exists());
 }
