@@ -27,7 +27,7 @@ pub(super) fn fields(request: &RunRequest, model: Option<&str>) -> Box<RawValue>
     let fields = Fields {
         prompt: &request.prompt,
         workspace: request.workspace.path.to_string_lossy(),
-        model: model,
+        model,
         system_prompt: request.system_prompt.as_deref(),
         append_system_prompt: request.append_system_prompt.as_deref(),
         json_schema: request.json_schema.as_ref(),
