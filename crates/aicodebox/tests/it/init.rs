@@ -182,7 +182,7 @@ fn a_foreign_init_that_shows_a_secret_is_told_by_the_name_that_the_user_gave_it(
 fn with_mounts(script: &str, ours: &Command) -> Option<Command> {
     let possible = Command::new("unshare").args(["--mount", "true"]).output();
     if !possible.is_ok_and(|output| output.status.success()) || !Path::new("/home").is_dir() {
-        eprintln!("SKIP mount-namespace: unshare --mount is not permitted here");
+        eprintln!("SKIP disks: a file system can be mounted only by root");
         return None;
     }
     let mut command = Command::new("unshare");
