@@ -173,7 +173,7 @@ async fn serve_http(
     let chat = |api: Api, wanted: &ApiConfig| {
         let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
         let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted.chat_workspace);
-        openai::routes(chats, &wanted.access)
+        openai::routes(chats, wanted)
     };
     let app = match &wanted {
         Foreground::Api(config, beside) => {

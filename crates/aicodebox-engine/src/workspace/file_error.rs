@@ -10,8 +10,8 @@ pub enum FileError {
     /// The path begins with `/`.
     #[error("the path is absolute: {0}: give a path below the workspace root")]
     Absolute(String),
-    /// The path contains `..`, or a link leads out of the root.
-    #[error("the path leads out of the workspace root: {0}")]
+    /// The path contains `..`, or a link leads out of the root; an absolute one counts as such wherever it leads.
+    #[error("the path leads out of the workspace root, or by an absolute link: {0}")]
     Escapes(String),
     /// The file system has no such names: too long, or with a zero byte in it.
     #[error("not a possible file name: {0}")]

@@ -151,11 +151,14 @@ impl Root {
         let failed = |source| {
             if make { FileError::of(source, path) } else { FileError::of_looking(source, path) }
         };
+        let named = clean.to_string_lossy().into_owned();
         let opened = if parent.as_os_str().is_empty() {
             self.dir.try_clone()
         } else {
             match self.dir.open_dir(parent) {
                 Err(missing) if make && missing.kind() == io::ErrorKind::NotFound => {
+                    // What is refused must leave nothing behind.
+                    self.require(&condition, &clean, &named)?;
                     self.dir.create_dir_all(parent).and_then(|()| self.dir.open_dir(parent))
                 }
                 opened => opened,
@@ -164,7 +167,7 @@ impl Root {
         Ok(Target {
             parent: Arc::new(opened.map_err(failed)?),
             leaf: leaf.to_owned(),
-            shown: clean.to_string_lossy().into_owned(),
+            shown: named,
             path: clean.clone(),
             condition,
             root: self,
@@ -219,7 +222,7 @@ mod tests {
         fs,
         os::unix::fs::{PermissionsExt, symlink},
         path::PathBuf,
-        time::Duration,
+        time::{Duration, SystemTime},
     };
 
     use cap_std::ambient_authority;
@@ -383,6 +386,36 @@ mod tests {
         place.files.delete("f", tagged(&second)).await.unwrap();
         let gone = place.files.open("f").await.unwrap_err();
         assert_eq!(gone.to_string(), "not found: f");
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_makes_no_directory() {
+        let place = place();
+        for condition in [Condition::Exists, Condition::Tagged(vec!["\"x\"".into()])] {
+            let put = place.put("new/deep/f", "x", condition).await;
+            assert!(matches!(put, Err(FileError::Condition(_))), "{put:?}");
+            assert!(!place.path("new").exists());
+        }
+        place.put("new/deep/f", "x", Condition::Missing).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_upload_is_not_listed_and_goes_a_day_after_its_server_was_killed() {
+        let place = place();
+        let _begun = place.files.write("b/f", 100, Condition::Always).await.unwrap();
+        let day = Duration::from_secs(86_400);
+        let dead = |number: u32, age: Duration| {
+            let path = place.path(&format!("b/.{number:032x}.upload"));
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+            path
+        };
+        let (young, old) = (dead(1, day / 2), dead(2, day * 2));
+        place.put("b/.short.upload", "x", Condition::Always).await.unwrap();
+        let listing = place.files.list("b").await.unwrap();
+        let names: Vec<_> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, [".short.upload"]);
+        assert!(young.exists() && !old.exists());
     }
 
     #[tokio::test]

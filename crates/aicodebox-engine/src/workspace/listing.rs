@@ -2,6 +2,8 @@ use std::{collections::BinaryHeap, ffi::OsString, io};
 
 use cap_std::fs::{Dir, FileType};
 
+use super::upload;
+
 /// At most this many entries of a directory are listed: the first ones by name.
 pub const MAX_ENTRIES: usize = 10_000;
 
@@ -61,12 +63,18 @@ impl From<FileType> for EntryKind {
     }
 }
 
-/// Lists an open directory. Memory is bounded, time is not: every name must be seen to find the first ones.
+/// Lists an open directory. Memory is bounded, time is not: every name must be seen to find the first ones. Uploads
+/// are not in it, and one whose server was killed is cleared away: nobody else would ever find it.
 pub(super) fn list(dir: &Dir, path: String) -> io::Result<Listing> {
     let mut first: BinaryHeap<OsString> = BinaryHeap::new();
     let mut truncated = false;
     for entry in dir.entries()? {
-        first.push(entry?.file_name());
+        let name = entry?.file_name();
+        if upload::is_temporary(&name) {
+            upload::clear_away(dir, &name);
+            continue;
+        }
+        first.push(name);
         if first.len() > MAX_ENTRIES {
             first.pop();
             truncated = true;

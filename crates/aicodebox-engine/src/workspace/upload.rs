@@ -1,10 +1,11 @@
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{File, Permissions},
     io,
     os::unix::fs::{FileExt, PermissionsExt},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -19,6 +20,9 @@ use crate::run::RunId;
 
 /// How much is gathered before it is written.
 const CHUNK: usize = 256 << 10;
+/// An upload that has not grown for so long was left behind by a server that was killed.
+const DEAD: Duration = Duration::from_secs(86_400);
+const SUFFIX: &str = ".upload";
 
 /// A file on its way to the disk: it grows under a temporary name beside its place and takes that at the end, whole
 /// or not at all. Dropping it before removes it (a short unlink, on the dropping thread).
@@ -138,9 +142,26 @@ impl Target {
     }
 }
 
+/// Whether this is the name of an upload on its way.
+pub(super) fn is_temporary(name: &OsStr) -> bool {
+    let id = name.to_str().and_then(|name| name.strip_prefix('.')).and_then(|name| name.strip_suffix(SUFFIX));
+    id.and_then(RunId::parse).is_some()
+}
+
+/// Removes an upload that was left behind.
+pub(super) fn clear_away(parent: &Dir, name: &OsStr) {
+    let age = parent.symlink_metadata(name).and_then(|metadata| metadata.modified()).ok();
+    let age = age.and_then(|modified| modified.into_std().elapsed().ok());
+    if age.is_some_and(|age| age > DEAD)
+        && let Err(error) = parent.remove_file(name)
+    {
+        tracing::debug!(%error, "an upload that was left behind could not be removed");
+    }
+}
+
 impl Temporary {
     fn create(target: &Target) -> io::Result<Self> {
-        let name = OsString::from(format!(".{}.upload", RunId::random()));
+        let name = OsString::from(format!(".{}{SUFFIX}", RunId::random()));
         let mut options = OpenOptions::new();
         let file = target.parent.open_with(&name, options.write(true).create_new(true))?.into_std();
         Ok(Self { parent: target.parent.clone(), name, file })

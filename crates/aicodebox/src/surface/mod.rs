@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 mod body;
+mod callers;
 mod complaint;
 pub(crate) mod cron;
 mod file_answer;

@@ -14,10 +14,18 @@ fn all_but_the_probes_needs_the_token() {
         ("GET", "/run/result?runId=0"),
         ("DELETE", "/run/0"),
         ("GET", "/no/such/path"),
+        // Which methods there are is nobody's business either.
+        ("HEAD", "/run"),
+        ("PUT", "/run"),
+        ("PATCH", "/files/x"),
+        ("POST", "/metrics"),
+        ("DELETE", "/v1/models"),
     ] {
         let answer = bare(method, path).status(401);
-        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{path}");
-        answer.problem(401);
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {path}");
+        if method != "HEAD" && !path.starts_with("/v1") {
+            answer.problem(401);
+        }
     }
     for path in ["/healthz", "/livez", "/readyz"] {
         bare("GET", path).status(200);
@@ -52,4 +60,59 @@ fn pages_of_other_origins_are_let_in_only_where_that_is_configured() {
     let closed = Server::new().token("t0ken").start();
     let answer = closed.send("OPTIONS", "/run", &asking, None);
     assert_eq!(answer.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn a_page_that_was_given_our_address_gets_nothing_where_there_is_no_token() {
+    // F3: DNS rebinding, and a page that just calls.
+    let pages = "https://a.example";
+    let server = Server::new().env("AICODEBOX_API_MODE_CORS_ORIGINS", pages).start();
+    let body = json!({"prompt": "touch never"}).to_string();
+    let strangers = [
+        (("Host", "evil.example"), 421),
+        (("Host", "localhost.evil.example:8080"), 421),
+        (("Origin", "http://evil.example"), 403),
+        (("Origin", "null"), 403),
+    ];
+    for (header, status) in strangers {
+        for (method, path) in
+            [("POST", "/run"), ("GET", "/status"), ("GET", "/files"), ("GET", "/no/such/path")]
+        {
+            server.send(method, path, &[header], Some(body.clone())).problem(status);
+        }
+        for path in ["/v1/models", "/openai/v1/models", "/v1/no/such/path"] {
+            let answer = server.send("GET", path, &[header], None).status(status);
+            assert!(!answer.text("/error/message").is_empty());
+        }
+        for path in ["/healthz", "/livez", "/readyz"] {
+            server.send("GET", path, &[header], None).status(200);
+        }
+    }
+    assert!(!server.workspace().join("never").exists());
+    for header in [
+        ("Host", "localhost"),
+        ("Host", "LOCALHOST:1"),
+        ("Host", "127.1.2.3:80"),
+        ("Host", "[::1]:80"),
+        ("Origin", "http://localhost:3000"),
+        ("Origin", pages),
+    ] {
+        server.send("GET", "/status", &[header], None).status(200);
+        server.send("GET", "/v1/models", &[header], None).status(200);
+    }
+}
+
+#[test]
+fn names_and_pages_do_not_matter_where_there_is_a_token_or_others_are_meant_to_call() {
+    let guarded = Server::new().token("t").start();
+    let public = Server::new()
+        .env("AICODEBOX_API_MODE_HOST", "0.0.0.0")
+        .env("AICODEBOX_API_MODE_ALLOW_UNAUTHENTICATED", "1")
+        .start();
+    for server in [guarded, public] {
+        for header in [("Host", "box.example"), ("Origin", "https://other.example")] {
+            server.send("GET", "/status", &[header], None).status(200);
+            server.send("GET", "/v1/models", &[header], None).status(200);
+        }
+    }
 }

@@ -42,6 +42,27 @@ fn a_field_that_cannot_be_accepted_is_named() {
 }
 
 #[test]
+fn a_part_of_the_query_that_cannot_be_accepted_is_named() {
+    let server = Server::new().start();
+    let id = server.run(json!({"prompt": "true"})).text("/runId");
+    let events = format!("/run/{id}/events");
+    for (method, path, field) in [
+        ("GET", "/runs?limit=abc", "limit"),
+        ("GET", "/runs?limit=0", "limit"),
+        ("GET", "/runs?limit=1&limit=2", "limit"),
+        ("GET", "/runs?status=gone", "status"),
+        ("GET", &format!("{events}?after=-1"), "after"),
+        ("GET", "/run/result?runId=a&runId=b", "runId"),
+        ("DELETE", &format!("/run/{id}?purge=perhaps"), "purge"),
+        ("DELETE", &format!("/run/{id}?purge=1&purge=1"), "purge"),
+    ] {
+        let answer = server.send(method, path, &[], None).field("/field", field);
+        let detail = answer.problem(422);
+        assert!(detail.starts_with(&format!("{field}: ")), "{detail}");
+    }
+}
+
+#[test]
 fn a_path_out_of_the_root_is_a_bad_request() {
     let server = Server::new().start();
     fs::write(server.workspace().join("file"), "").unwrap();
@@ -149,8 +170,10 @@ fn an_agent_that_cannot_be_started_is_an_answer_and_frees_its_workspace() {
             .field("/text", "");
         assert!(answer.text("/stderr").contains("/no/such/program"));
     }
-    missing.get("/healthz").status(503).field("/ok", false);
-    missing.get("/readyz").status(503);
+    for probe in ["/healthz", "/readyz"] {
+        let answer = missing.get(probe).status(503).field("/ok", false);
+        assert_eq!(answer.header("retry-after"), Some("5"));
+    }
     missing.get("/livez").status(200);
 
     let home = tempfile::tempdir().unwrap();

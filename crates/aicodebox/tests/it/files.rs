@@ -134,6 +134,12 @@ fn a_reader_can_ask_for_a_part_and_whether_it_has_changed() {
     assert_eq!((head.body.as_str(), head.header("content-length")), ("", Some("10")));
     let known = server.get_with("/files/f", ("If-None-Match", &format!("\"x\", W/{tag}"))).status(304);
     assert_eq!((known.body.as_str(), known.header("etag")), ("", Some(tag.as_str())));
+    for method in ["GET", "HEAD"] {
+        let known = server.send(method, "/files/f", &[("If-None-Match", &tag)], None).status(304);
+        assert!(known.body.is_empty());
+        // It is about the file, not about an answer that has no body anyhow.
+        assert!(known.header("content-length").is_none_or(|length| length == "10"), "{method}");
+    }
     server.get_with("/files/f", ("If-Match", "\"x\"")).problem(412);
     assert_eq!(server.get_with("/files/f", ("If-Match", &tag)).status(200).body, "0123456789");
 }
@@ -145,6 +151,8 @@ fn a_writer_can_insist_on_what_it_has_seen() {
         server.send("PUT", "/files/f", &[condition], Some(text.to_owned()))
     };
     put("x", ("If-Match", "*")).problem(412);
+    server.send("PUT", "/files/new/f", &[("If-Match", "*")], Some("x".into())).problem(412);
+    assert!(!server.workspace().join("new").exists());
     let first = put("1", ("If-None-Match", "*")).status(200).header("etag").unwrap().to_owned();
     put("x", ("If-None-Match", "*")).problem(412);
     let second = put("2", ("If-Match", &first)).status(200).header("etag").unwrap().to_owned();

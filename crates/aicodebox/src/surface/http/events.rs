@@ -65,7 +65,7 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let UrlPath(id) = id.map_err(|_| Problem::no_such_run())?;
-    let Query(query) = query.map_err(|error| Problem::unprocessable("after", error))?;
+    let Query(query) = query?;
     let after = last_event(&headers)?.or(query.after).unwrap_or_default();
     let record = api.record(&id).await?.ok_or_else(Problem::no_such_run)?;
     if record.outcome_sequence > 0 && after >= record.outcome_sequence {

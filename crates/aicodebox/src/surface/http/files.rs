@@ -169,6 +169,8 @@ fn send(file: OpenFile, headers: &HeaderMap) -> Result<Response, Problem> {
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
     ]);
     if status == StatusCode::NOT_MODIFIED {
+        // That of the file, or none; the router would say 0.
+        answer.insert(header::CONTENT_LENGTH, file.size.into());
         return Ok((status, answer).into_response());
     }
     answer.insert(header::CONTENT_TYPE, content_type(&file.path));

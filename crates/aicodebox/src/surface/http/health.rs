@@ -3,13 +3,13 @@
 use axum::{
     Json,
     extract::State,
-    http::StatusCode,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::{Api, problem::RETRY_AFTER};
 
 /// Whether all is well.
 #[derive(Serialize, ToSchema)]
@@ -86,7 +86,11 @@ fn no_program(api: &Api) -> Option<String> {
 
 fn answer(api: &Api, fault: Option<String>) -> Response {
     let adapter = &api.engine().adapter().name;
-    let status = if fault.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let health = Health { ok: fault.is_none(), adapter, demo: adapter == "demo", detail: fault };
-    (status, Json(health)).into_response()
+    let ok = fault.is_none();
+    let health = Json(Health { ok, adapter, demo: adapter == "demo", detail: fault });
+    if ok {
+        return health.into_response();
+    }
+    let again = [(header::RETRY_AFTER, RETRY_AFTER.as_secs().to_string())];
+    (StatusCode::SERVICE_UNAVAILABLE, again, health).into_response()
 }

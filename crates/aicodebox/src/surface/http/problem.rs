@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::surface::wire::Wire;
 
 /// When to try again what is too much now or not to be had, where nobody said.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// When a workspace that is taken may be free.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 

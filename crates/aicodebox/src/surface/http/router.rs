@@ -8,7 +8,7 @@ use axum::{
 };
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use super::{Api, Problem, auth, files, request_id, routes};
+use super::{Api, Problem, auth, files, local, request_id, routes};
 use crate::{
     config::{Access, ApiConfig, Cors},
     surface::token::Token,
@@ -17,7 +17,7 @@ use crate::{
 /// The whole API: the routes of chat, which look after access and errors themselves, and MCP beside it, which has
 /// rules of its own also for web pages.
 pub(crate) fn router(api: Api, config: &ApiConfig, chat: Router, mcp: Option<Router>) -> Router {
-    let (mut guarded, mut open) = (routes::guarded(), routes::probes().merge(routes::described()));
+    let (mut guarded, mut open) = (routes::guarded(), routes::described());
     if config.metrics_public {
         open = open.merge(routes::measured());
     } else {
@@ -27,15 +27,18 @@ pub(crate) fn router(api: Api, config: &ApiConfig, chat: Router, mcp: Option<Rou
         .route("/files", get(files::root))
         .route("/files/", get(files::root))
         .route("/files/{*path}", get(files::get).put(files::put).delete(files::delete))
-        .fallback(unknown_path);
+        .fallback(unknown_path)
+        // Before what asks for the token is laid around it all: a stranger is told nothing of methods either.
+        .method_not_allowed_fallback(wrong_method);
     if let Access::Token(token) = &config.access {
         guarded = guarded.layer(from_fn_with_state(Token::new(token), auth::require));
     }
-    let mut all = Router::from(open)
-        .merge(guarded)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(api)
-        .merge(chat);
+    let mut ours = Router::from(open).method_not_allowed_fallback(wrong_method).merge(guarded);
+    if let Some(callers) = local::callers(config) {
+        ours = ours.layer(from_fn_with_state(callers, local::admit));
+    }
+    let probes = Router::from(routes::probes()).method_not_allowed_fallback(wrong_method);
+    let mut all = ours.merge(probes).with_state(api).merge(chat);
     if let Some(cors) = cors(&config.cors) {
         all = all.layer(cors);
     }

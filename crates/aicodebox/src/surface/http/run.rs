@@ -155,7 +155,7 @@ pub(crate) async fn result(
     State(api): State<Api>,
     query: Result<Query<ResultQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(query) = query.map_err(|error| Problem::unprocessable("runId", error))?;
+    let Query(query) = query?;
     let id = query.run_id.ok_or_else(|| Problem::unprocessable("runId", "is required"))?;
     let record = api.record(&id).await?.ok_or_else(Problem::no_such_run)?;
     let Some(outcome) = &record.outcome else {
@@ -212,7 +212,7 @@ pub(crate) async fn cancel(
     query: Result<Query<CancelQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let UrlPath(id) = id.map_err(|_| Problem::no_such_run())?;
-    let Query(query) = query.map_err(|error| Problem::unprocessable("purge", error))?;
+    let Query(query) = query?;
     let purge = match query.purge.as_deref() {
         None => false,
         Some(text) => {

@@ -68,7 +68,7 @@ pub(crate) async fn list(
     State(api): State<Api>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<RunList>, Problem> {
-    let Query(query) = query.map_err(|error| Problem::unprocessable("query", error))?;
+    let Query(query) = query?;
     let page = api.runs(query.filter()?).await?;
     let runs = page.runs.iter().map(|run| RunSummaryAnswer::new(run, api.engine().queued(run.id)));
     Ok(Json(RunList { runs: runs.collect(), next_cursor: page.next.map(|next| next.to_string()) }))

@@ -1,11 +1,8 @@
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Query, Request, State},
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header,
-        uri::{Authority, PathAndQuery},
-    },
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -13,17 +10,16 @@ use serde::Deserialize;
 
 use super::router::refusal;
 use crate::{
-    config::{Access, McpConfig, Names},
-    surface::token::{Token, bearer},
+    config::{Access, McpConfig},
+    surface::{
+        callers::{Callers, Stranger},
+        token::{Token, bearer},
+    },
 };
 
 /// Who is let in: by the name under which this server was called, by the web page that calls, by the token.
-///
-/// A web page that an attacker gives the address of this machine (DNS rebinding) sends its own name as `Host`; one that
-/// just calls sends its `Origin`. Neither must reach the tools, least of all where there is no token.
 pub(super) struct Admission {
-    hosts: Names,
-    origins: Names,
+    callers: Callers,
     token: Option<Token>,
 }
 
@@ -33,38 +29,8 @@ impl Admission {
             Access::Open => None,
             Access::Token(secret) => Some(Token::new(secret)),
         };
-        Self { hosts: config.hosts.clone(), origins: config.origins.clone(), token }
-    }
-
-    fn host_allowed(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        let mut named = headers.get_all(header::HOST).iter();
-        let authority = match (named.next(), named.next()) {
-            (Some(host), None) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
-            // HTTP/2 has it in the address.
-            (None, _) => uri.authority().cloned(),
-            // Whoever is before us may have looked at the other one.
-            (Some(_), Some(_)) => None,
-        };
-        let Some(authority) = authority else { return false };
-        match &self.hosts {
-            Names::Loopback => is_loopback(authority.host()),
-            Names::Any => true,
-            Names::These(hosts) => hosts.iter().any(|allowed| {
-                allowed.eq_ignore_ascii_case(authority.as_str())
-                    || allowed.eq_ignore_ascii_case(authority.host())
-            }),
-        }
-    }
-
-    fn origin_allowed(&self, origin: &HeaderValue) -> bool {
-        let Ok(origin) = origin.to_str() else { return false };
-        match &self.origins {
-            Names::Loopback => origin
-                .parse::<Uri>()
-                .is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(is_loopback)),
-            Names::Any => true,
-            Names::These(origins) => origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)),
-        }
+        let callers = Callers { hosts: config.hosts.clone(), origins: vec![config.origins.clone()] };
+        Self { callers, token }
     }
 
     fn token_right(&self, uri: &Uri, headers: &HeaderMap) -> bool {
@@ -92,19 +58,22 @@ pub(super) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if !admission.host_allowed(request.uri(), request.headers()) {
-        return refusal(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this server does not go by that Host; AICODEBOX_MCP_MODE_ALLOWED_HOSTS lists the ones that it does",
-        );
+    match admission.callers.check(request.uri(), request.headers()) {
+        Ok(()) => {}
+        Err(Stranger::Host) => {
+            return refusal(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this server does not go by that Host; AICODEBOX_MCP_MODE_ALLOWED_HOSTS lists the ones that it does",
+            );
+        }
+        Err(Stranger::Origin) => {
+            return refusal(
+                StatusCode::FORBIDDEN,
+                "this Origin may not call; AICODEBOX_MCP_MODE_ALLOWED_ORIGINS lists the ones that may",
+            );
+        }
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
-    if origin.as_ref().is_some_and(|origin| !admission.origin_allowed(origin)) {
-        return refusal(
-            StatusCode::FORBIDDEN,
-            "this Origin may not call; AICODEBOX_MCP_MODE_ALLOWED_ORIGINS lists the ones that may",
-        );
-    }
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else if admission.token_right(request.uri(), request.headers()) {
@@ -140,68 +109,4 @@ fn allow_page(headers: &mut HeaderMap, origin: HeaderValue) {
         headers.insert::<HeaderName>(name, HeaderValue::from_static(value));
     }
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-}
-
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn admission(hosts: Names, origins: Names) -> Admission {
-        Admission { hosts, origins, token: None }
-    }
-
-    fn these(names: &[&str]) -> Names {
-        Names::These(names.iter().map(|&name| name.to_owned()).collect())
-    }
-
-    #[test]
-    fn hosts_are_compared_whole() {
-        let asked = |admission: &Admission, host: &str| {
-            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
-            admission.host_allowed(&Uri::from_static("/mcp"), &headers)
-        };
-        let loopback = admission(Names::Loopback, Names::Loopback);
-        for host in ["localhost", "LOCALHOST:8081", "127.0.0.1:1", "127.1.2.3", "[::1]:8081", "[::1]"] {
-            assert!(asked(&loopback, host), "{host}");
-        }
-        for host in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "a b", ""]
-        {
-            assert!(!asked(&loopback, host), "{host}");
-        }
-        let named = admission(these(&["box.example", "other.example:81"]), Names::Loopback);
-        for host in ["box.example", "box.example:8081", "Box.Example", "other.example:81"] {
-            assert!(asked(&named, host), "{host}");
-        }
-        for host in ["localhost", "other.example", "other.example:82", "xbox.example"] {
-            assert!(!asked(&named, host), "{host}");
-        }
-        assert!(!loopback.host_allowed(&Uri::from_static("/mcp"), &HeaderMap::new()));
-        assert!(loopback.host_allowed(&Uri::from_static("http://localhost/mcp"), &HeaderMap::new()));
-    }
-
-    #[test]
-    fn origins_are_compared_whole() {
-        let asked = |admission: &Admission, origin: &'static str| {
-            admission.origin_allowed(&HeaderValue::from_static(origin))
-        };
-        let loopback = admission(Names::Loopback, Names::Loopback);
-        for origin in ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:1"] {
-            assert!(asked(&loopback, origin), "{origin}");
-        }
-        for origin in ["http://evil.example", "null", "http://localhost.evil.example", "localhost", ""] {
-            assert!(!asked(&loopback, origin), "{origin}");
-        }
-        let named = admission(Names::Loopback, these(&["https://app.example"]));
-        assert!(asked(&named, "https://app.example"));
-        for origin in ["http://app.example", "https://app.example:444", "http://localhost"] {
-            assert!(!asked(&named, origin), "{origin}");
-        }
-    }
 }

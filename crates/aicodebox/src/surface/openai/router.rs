@@ -19,9 +19,10 @@ use super::{
     responses::{ResponseObject, ResponsesRequest},
 };
 use crate::{
-    config::Access,
+    config::{Access, ApiConfig},
     surface::{
-        http::read_json,
+        callers::Callers,
+        http::{self, read_json},
         sse,
         token::{Token, bearer},
     },
@@ -29,7 +30,7 @@ use crate::{
 
 /// The routes, below `/v1` and `/openai/v1`. Every path there answers errors in OpenAI's shape, also those that lead
 /// nowhere.
-pub(crate) fn routes(chats: Chats, access: &Access) -> Router {
+pub(crate) fn routes(chats: Chats, config: &ApiConfig) -> Router {
     let below = Router::new()
         .route("/models", get(list_models))
         .route("/models/{*id}", get(show_model))
@@ -43,9 +44,21 @@ pub(crate) fn routes(chats: Chats, access: &Access) -> Router {
         // Nesting leaves out the prefix with a slash and nothing behind it.
         routes.nest(prefix, below.clone()).route(&format!("{prefix}/"), any(unknown_path))
     });
-    match access {
-        Access::Open => routes,
-        Access::Token(token) => routes.layer(from_fn_with_state(Token::new(token), require)),
+    match (&config.access, http::callers(config)) {
+        (Access::Token(token), _) => routes.layer(from_fn_with_state(Token::new(token), require)),
+        (Access::Open, Some(callers)) => routes.layer(from_fn_with_state(callers, admit)),
+        (Access::Open, None) => routes,
+    }
+}
+
+/// Lets a request through that comes from this machine.
+async fn admit(State(callers): State<Arc<Callers>>, request: Request, next: Next) -> Response {
+    match callers.check(request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(stranger) => {
+            let (status, message) = http::refusal(stranger);
+            ApiError::new(status, None, message).into_response()
+        }
     }
 }
 

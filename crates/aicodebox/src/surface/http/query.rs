@@ -1,0 +1,27 @@
+//! What is wrong with the query of an address.
+
+use std::{error::Error, iter};
+
+use axum::extract::rejection::QueryRejection;
+use serde::de::value;
+
+use super::Problem;
+
+/// 422 naming the part that cannot be accepted.
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Self {
+        let causes = iter::successors(Some(&rejection as &dyn Error), |&error| error.source());
+        let found = causes
+            .filter_map(|error| error.downcast_ref::<serde_path_to_error::Error<value::Error>>())
+            .next();
+        let Some(error) = found else { return Self::unprocessable("query", rejection) };
+        let (path, reason) = (error.path().to_string(), error.inner().to_string());
+        // That a part is there twice is told of the whole.
+        let twice = reason.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'));
+        match (twice, path.as_str()) {
+            (Some(field), _) => Self::unprocessable(field, "is there more than once"),
+            (None, ".") => Self::unprocessable("query", reason),
+            (None, field) => Self::unprocessable(field, reason),
+        }
+    }
+}
