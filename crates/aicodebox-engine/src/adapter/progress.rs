@@ -60,6 +60,8 @@ pub(super) struct Progress {
     pub(super) said: Clip,
     /// All of stderr, without ANSI codes.
     pub(super) stderr: Clip,
+    /// A line was too long to be read: what it said is missing.
+    pub(super) unread: bool,
 }
 
 impl Progress {
@@ -91,6 +93,7 @@ impl Progress {
             news: Flow::Go,
             said: Clip::new(STDERR_LIMIT),
             stderr: Clip::new(STDERR_LIMIT),
+            unread: false,
         }
     }
 

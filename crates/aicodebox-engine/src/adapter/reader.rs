@@ -18,7 +18,7 @@ use super::{
 use crate::{
     BoxFuture,
     process::{Flow, Line, Lines, MAX_LINE, Stream, Utf8Chunks},
-    run::{Exit, Finish, NativeRecord, RunEvent, SessionId},
+    run::{AgentFault, Exit, Failure, FailureKind, Finish, NativeRecord, RunEvent, SessionId, Verdict},
 };
 
 /// Characters of a message from stderr.
@@ -114,6 +114,7 @@ impl OutputReader for FileReader {
 
 fn stdout_line(progress: &mut Progress, rules: &[Rule], line: Line<'_>) {
     if line.truncated {
+        progress.unread = true;
         progress.notice("truncated", format!("a line of more than {MAX_LINE} bytes was not read"));
     }
     let bytes = line.bytes;
@@ -224,14 +225,33 @@ fn finish(mut progress: Progress, wants_schema: bool, exit: Exit) -> Reading {
         text.truncate(text.trim_end().len());
         text.drain(..text.len() - text.trim_start().len());
     }
-    if let Some(result) = progress.result.take().filter(|result| !result.is_empty()) {
-        text = result;
-    }
+    let result = progress.result.take().filter(|result| !result.is_empty());
+    // The agent's closing words and its answer to a schema are whole, whatever it said before.
+    let whole = result.is_some() || progress.structured.is_some();
+    text = result.unwrap_or(text);
     if text.is_empty() {
         text = progress.structured.as_ref().map(Value::to_string).unwrap_or_default();
     }
+    let mut verdict = verdict::judge(&progress, wants_schema, text.is_empty(), &exit);
+    if progress.unread {
+        let why =
+            format!("a line of more than {} MiB in the agent's output could not be read", MAX_LINE >> 20);
+        if let Verdict::Failed(Failure {
+            kind: FailureKind::NoFinalEvent | FailureKind::Exit(_) | FailureKind::Agent(AgentFault::Empty),
+            message,
+            ..
+        }) = &mut verdict
+        {
+            message.push_str(&format!("; {why}"));
+        }
+        if !text.is_empty() && !whole {
+            let mark = format!("\n[{why}: something may be missing here]");
+            text.push_str(&format!("\n{mark}"));
+            progress.push(RunEvent::Message { text: mark, streamed: false });
+        }
+    }
     Reading {
-        verdict: verdict::judge(&progress, wants_schema, text.is_empty(), &exit),
+        verdict,
         text,
         structured: progress.structured,
         session: progress.session.map(SessionId),

@@ -1,5 +1,6 @@
 use std::{
     panic::AssertUnwindSafe,
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
@@ -45,7 +46,7 @@ pub(super) struct Runner {
     /// How often an answer was not accepted and the agent was asked again.
     pub(super) retries: usize,
     /// The prompt for an agent that knows the conversation, once the other one may have taken its place.
-    next_prompt: Option<String>,
+    next_prompt: Option<(String, Vec<PathBuf>)>,
     /// The task as a whole, once the prompt has been rewritten.
     pub(super) task: Option<String>,
     /// The conversation of the first attempt: the one that callers may go on with.
@@ -127,13 +128,16 @@ impl Runner {
     /// An agent that does not know the conversation is told all of it.
     fn choose_prompt(&mut self) {
         let Some(whole) = &self.request.whole_prompt else { return };
-        let next = self.next_prompt.get_or_insert_with(|| self.request.prompt.clone());
+        let next = self
+            .next_prompt
+            .get_or_insert_with(|| (self.request.prompt.clone(), self.request.images.clone()));
         let known = match self.request.session {
             SessionChoice::Resume(_) => true,
             SessionChoice::Fresh { .. } => false,
             SessionChoice::Continue => self.engine.config.adapter.info().has_sessions,
         };
-        self.request.prompt = if known { next.clone() } else { whole.clone() };
+        (self.request.prompt, self.request.images) =
+            if known { next.clone() } else { (whole.clone(), self.request.whole_images.clone()) };
     }
 
     /// Waits for its place, runs, and tells everybody. The workspace is free before anybody can know that the run

@@ -95,6 +95,9 @@ impl Runner {
         }
         self.request.session = SessionChoice::Fresh { keep: false };
         let whole = || self.request.whole_prompt.as_ref().unwrap_or(&self.request.prompt).clone();
+        if self.request.whole_prompt.is_some() {
+            self.request.images.clone_from(&self.request.whole_images);
+        }
         let task = self.task.get_or_insert_with(whole);
         self.request.prompt = format!(
             "{task}\n\n----\nThis was asked before, and the answer was:\n{}\n----\n{instruction}{schema}",

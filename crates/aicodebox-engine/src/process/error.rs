@@ -7,9 +7,12 @@ use super::{Launch, message::Stage};
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program (or its interpreter is missing).
+    /// There is no such program.
     #[error("{}: not found; is the agent installed?", .0.display())]
     NotFound(PathBuf),
+    /// It is there, and what should run it is not.
+    #[error("{}: cannot be executed: the interpreter that it names (after #! in a script) was not found", .0.display())]
+    NoInterpreter(PathBuf),
     /// The program may not or cannot be executed.
     #[error("{}: cannot be executed: {reason}", program.display())]
     NotExecutable {
@@ -57,7 +60,7 @@ impl SpawnError {
     /// The exit code that a shell would report: 127 not found, 126 for everything else.
     pub fn code(&self) -> i32 {
         match self {
-            Self::NotFound(_) => 127,
+            Self::NotFound(_) | Self::NoInterpreter(_) => 127,
             Self::NotExecutable { .. }
             | Self::Cwd { .. }
             | Self::TooBig { .. }
@@ -74,6 +77,7 @@ impl SpawnError {
         let step = match stage {
             Stage::Cwd => return Self::Cwd { cwd: launch.cwd.clone(), reason },
             Stage::Exec => match errno {
+                libc::ENOENT if program.exists() => return Self::NoInterpreter(program),
                 libc::ENOENT | libc::ENOTDIR => return Self::NotFound(program),
                 libc::E2BIG => return Self::TooBig { bytes: length(launch) },
                 _ => return Self::NotExecutable { program, reason },

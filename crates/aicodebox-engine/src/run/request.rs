@@ -133,6 +133,8 @@ pub struct RunRequest {
     /// The task with the conversation before it, for an agent that does not know that conversation: there is none to go
     /// on with, it is gone, or a new one has to be begun. `None`: the prompt says everything.
     pub whole_prompt: Option<String>,
+    /// The images that go with `whole_prompt`.
+    pub whole_images: Vec<PathBuf>,
     /// Where to work.
     pub workspace: Workspace,
     /// Which conversation.
@@ -181,6 +183,7 @@ impl RunRequest {
         Self {
             prompt: prompt.into(),
             whole_prompt: None,
+            whole_images: Vec::new(),
             workspace,
             session: SessionChoice::Fresh { keep: false },
             model: None,

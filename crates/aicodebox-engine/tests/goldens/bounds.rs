@@ -69,6 +69,31 @@ fn a_line_nested_without_end_is_read_all_the_same() {
 }
 
 #[test]
+fn a_line_that_was_too_long_is_said_where_the_answer_is_read() {
+    let long = format!("{{\"type\":\"item.completed\",\"x\":\"{}\"}}\n", "x".repeat(9 << 20));
+    let said = "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"hello\"}}\n";
+    let end = "{\"type\":\"turn.completed\"}\n";
+    let why = "a line of more than 8 MiB in the agent's output could not be read";
+    let read = |output: &str| {
+        let (mut reader, events) = reader(&built_in("codex"), &request());
+        reader.feed(Stream::Stdout, output.as_bytes());
+        (ended(reader, 0), events.take())
+    };
+    // Another answer: it is marked, also for those who read it as it comes.
+    let (reading, events) = read(&format!("{said}{long}{end}"));
+    assert_eq!(reading.text, format!("hello\n\n[{why}: something may be missing here]"));
+    assert!(events.contains(&format!("message \n[{why}: something may be missing here]")), "{events:?}");
+    // None: the error says why.
+    for output in [format!("{long}{end}"), long.clone()] {
+        let aicodebox_engine::run::Verdict::Failed(failure) = read(&output).0.verdict else {
+            panic!("it is ok")
+        };
+        assert!(failure.message.ends_with(why), "{failure}");
+    }
+    assert_eq!(read(&format!("{said}{end}")).0.text, "hello");
+}
+
+#[test]
 fn errors_without_end_are_kept_at_both_ends() {
     let request = request();
     let (mut reader, _) = reader(&built_in("text"), &request);

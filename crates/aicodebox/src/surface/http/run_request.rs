@@ -69,7 +69,7 @@ pub(crate) struct RunBody {
     idle_timeout_seconds: Option<Number>,
     /// How hard to think, in the agent's words.
     thinking: Option<String>,
-    /// Only these tools.
+    /// Only these tools; an empty list is as good as `noTools`.
     #[serde(alias = "tools_allowlist")]
     tools_allowlist: Option<Vec<String>>,
     /// No tools at all.
@@ -152,10 +152,11 @@ impl RunBody {
         }
         let deadline = limit("timeoutSeconds", self.timeout_seconds.as_ref())?;
         let idle = limit("idleTimeoutSeconds", self.idle_timeout_seconds.as_ref())?;
-        let tools = match (self.no_tools.unwrap_or_default(), self.tools_allowlist.unwrap_or_default()) {
+        let tools = match (self.no_tools.unwrap_or_default(), self.tools_allowlist) {
             (true, _) => ToolPolicy::None,
-            (false, names) if names.is_empty() => ToolPolicy::All,
-            (false, names) => ToolPolicy::Only(names),
+            (false, None) => ToolPolicy::All,
+            (false, Some(names)) if names.is_empty() => ToolPolicy::None,
+            (false, Some(names)) => ToolPolicy::Only(names),
         };
         let session = match given(self.resume) {
             Some(id) => SessionChoice::Resume(SessionId(id)),

@@ -1,4 +1,5 @@
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -12,7 +13,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::{
-    error::ApiError,
+    error::{ApiError, param},
     headers::Headers,
     images::{self, SavedImage},
     models::Models,
@@ -115,13 +116,14 @@ impl Chats {
         }
         let model = models.choose(&request.model)?;
         let temporary = translate::wants_temporary_workspace(request);
-        let workspace = self.workspace(headers.workspace.take(), temporary).await?;
+        let named = headers.workspace.take().filter(|_| !request.aside);
+        let workspace = self.workspace(named, temporary).await?;
         let images = if request.images.is_empty() {
             Vec::new()
         } else {
             images::save(&request.images, &workspace, api.workspaces(), fetcher).await?
         };
-        let detach = headers.detach;
+        let (detach, no_tools) = (headers.detach, headers.no_tools.is_some());
         let run = RunRequest { detach, ..self.plan(request, headers, model, workspace, images).await? };
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
@@ -134,7 +136,7 @@ impl Chats {
         })?;
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { id: format!("{prefix}{}", handle.id), created, model: request.model.clone() };
-        let headers = answer_headers(&handle, &request.ignored);
+        let headers = answer_headers(&handle, request, no_tools);
         Ok(Begun { handle, head, shape: Shape::of(request), prompt_bytes, headers })
     }
 
@@ -199,16 +201,18 @@ async fn off_the_reactor<T: Send + 'static>(
     })
 }
 
-fn answer_headers(handle: &RunHandle, ignored: &[String]) -> HeaderMap {
+/// `no_tools` = the client itself asked for the agent's tools to be off or on.
+fn answer_headers(handle: &RunHandle, request: &ChatRequest, no_tools: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(id) = HeaderValue::try_from(handle.id.to_string()) {
         headers.insert(X_RUN_ID, id);
     }
-    let mut names: Vec<&str> = ignored.iter().map(String::as_str).collect();
-    names.extend(handle.ignored.iter().map(|field| match *field {
-        "effort" => "reasoning_effort",
-        "json_schema" => "response_format",
-        field => field,
+    let mut names: Vec<Cow<'_, str>> = request.ignored.iter().map(|name| name.as_str().into()).collect();
+    // That the agent keeps its own tools beside the client's was nobody's wish.
+    let dropped = handle.ignored.iter().filter(|field| **field != "no_tools" || no_tools);
+    names.extend(dropped.map(|field| match *field {
+        "json_schema" => request.schema_place.into(),
+        field => param(field),
     }));
     if !names.is_empty()
         && let Ok(list) = HeaderValue::try_from(names.join(", "))

@@ -219,7 +219,7 @@ fn on_the_wire(kind: &FailureKind) -> (StatusCode, Option<&'static str>) {
 }
 
 /// The engine's name of a field in the words of this surface.
-fn param(field: &str) -> Cow<'static, str> {
+pub(super) fn param(field: &str) -> Cow<'static, str> {
     match field {
         "prompt" | "system_prompt" => "messages".into(),
         "effort" => "reasoning_effort".into(),

@@ -174,6 +174,9 @@ fn told(request: &ChatRequest, run: &RunRequest) -> String {
         },
     );
     field("images", json!(run.images));
+    if run.whole_images != run.images {
+        field("images of the whole conversation", json!(run.whole_images));
+    }
     field("extra_args", json!(run.extra_args));
     field("seconds", json!(run.deadline.map(|limit| limit.as_secs_f64())));
     field("ignored", json!(request.ignored));

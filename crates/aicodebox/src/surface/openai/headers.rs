@@ -19,8 +19,8 @@ pub(crate) struct Headers {
     pub(crate) append_system_prompt: Option<String>,
     pub(crate) extra_args: Vec<String>,
     pub(crate) timeout: Option<Duration>,
-    /// Names of the agent's own tools that it may use; empty = the header was not sent.
-    pub(crate) tools: Vec<String>,
+    /// Names of the agent's own tools that it may use, if the header was sent.
+    pub(crate) tools: Option<Vec<String>>,
     /// Whether the agent's own tools are off.
     pub(crate) no_tools: Option<bool>,
     pub(crate) json_schema: Option<Value>,
@@ -41,13 +41,21 @@ impl Headers {
             resume: all.text(&["x-aicodebox-resume"])?,
             append_system_prompt: all
                 .text(&["x-aicodebox-append-system-prompt", "x-claude-append-system-prompt"])?,
-            extra_args: all.list(&["x-aicodebox-extra-args"])?,
+            extra_args: all.list(&["x-aicodebox-extra-args"])?.unwrap_or_default(),
             timeout: all.seconds(&["x-aicodebox-timeout-seconds"])?,
             tools: all.list(&["x-aicodebox-tools-allowlist"])?,
             no_tools: all.boolean(&["x-aicodebox-no-tools"])?,
             json_schema: all.object(&["x-aicodebox-json-schema"])?,
             detach: all.boolean(&["x-aicodebox-detach"])?.unwrap_or_default(),
         })
+    }
+}
+
+impl Headers {
+    /// The same for a question beside the conversation: it is asked in no session, in nobody's workspace, and with no
+    /// tool.
+    pub(super) fn aside(self) -> Self {
+        Self { workspace: None, continues: false, resume: None, tools: None, ..self }
     }
 }
 
@@ -96,14 +104,15 @@ impl Names<'_> {
     }
 
     /// A JSON array of strings, or words separated by commas.
-    fn list(&self, names: &[&'static str]) -> Result<Vec<String>, ApiError> {
-        let Some((name, text)) = self.find(names)? else { return Ok(Vec::new()) };
+    fn list(&self, names: &[&'static str]) -> Result<Option<Vec<String>>, ApiError> {
+        let Some((name, text)) = self.find(names)? else { return Ok(None) };
         if text.starts_with('[') {
-            return serde_json::from_str(&text).map_err(|_| {
+            return serde_json::from_str(&text).map(Some).map_err(|_| {
                 ApiError::invalid(name, "must be a JSON array of strings, or words and commas")
             });
         }
-        Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect())
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        Ok(Some(words.map(str::to_owned).collect()))
     }
 
     fn object(&self, names: &[&'static str]) -> Result<Option<Value>, ApiError> {
@@ -153,7 +162,7 @@ mod tests {
             append_system_prompt: Some("more".into()),
             extra_args: vec!["--a".into(), "b,c".into()],
             timeout: Some(Duration::from_millis(1500)),
-            tools: vec!["Read".into(), "Bash".into()],
+            tools: Some(vec!["Read".into(), "Bash".into()]),
             no_tools: Some(false),
             json_schema: Some(json!({"type": "object"})),
             detach: true,

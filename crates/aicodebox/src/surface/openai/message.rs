@@ -45,6 +45,17 @@ impl Message {
     }
 }
 
+impl Message {
+    /// The indices of its images.
+    pub(crate) fn images(&self) -> impl Iterator<Item = usize> {
+        let parts = match self {
+            Self::User(parts) | Self::Tool { parts, .. } => parts.as_slice(),
+            Self::System(_) | Self::Assistant { .. } => &[],
+        };
+        parts.iter().filter_map(|part| if let Part::Image(index) = part { Some(*index) } else { None })
+    }
+}
+
 /// A piece of content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -104,7 +115,11 @@ impl MessageReader {
                 {
                     text = refusal.into_owned();
                 }
-                Ok(Message::Assistant { text, calls: calls(place, &mut message)? })
+                let mut calls = calls(place, &mut message)?;
+                if let Some(function) = message.remove("function_call").filter(|call| !call.is_null()) {
+                    calls.push(call(&format!("{place}.function_call"), &function, "")?);
+                }
+                Ok(Message::Assistant { text, calls })
             }
             "tool" | "function" => {
                 let name = text_of(&message, place, "name")?.map(Cow::into_owned);
@@ -196,20 +211,24 @@ fn calls(place: &str, message: &mut Map<String, Value>) -> Result<Vec<Call>, Api
         Some(Value::Array(list)) => list,
         Some(_) => return Err(invalid(&place, "must be a list")),
     };
-    let read = |(index, call): (usize, Value)| {
-        let place = format!("{place}[{index}]");
-        let function = call.get("function").and_then(Value::as_object);
-        let function = function.ok_or_else(|| invalid(&format!("{place}.function"), "must be an object"))?;
-        let arguments = match function.get("arguments") {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        let name = text_of(function, &format!("{place}.function"), "name")?.unwrap_or_default().into_owned();
-        let id = call.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Call { id, name, arguments })
+    let read = |(index, entry): (usize, Value)| {
+        let id = entry.get("id").and_then(Value::as_str).unwrap_or_default();
+        let function = entry.get("function").unwrap_or(&Value::Null);
+        call(&format!("{place}[{index}].function"), function, id)
     };
     list.into_iter().enumerate().map(read).collect()
+}
+
+/// What was called, as it stands under `function`, or under the older `function_call`, which has no id.
+fn call(place: &str, function: &Value, id: &str) -> Result<Call, ApiError> {
+    let function = function.as_object().ok_or_else(|| invalid(place, "must be an object"))?;
+    let arguments = match function.get("arguments") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let name = text_of(function, place, "name")?.unwrap_or_default().into_owned();
+    Ok(Call { id: id.to_owned(), name, arguments })
 }
 
 fn text_of<'a>(
@@ -273,6 +292,17 @@ mod tests {
             let message = serde_json::to_value(error.object()).unwrap()["message"].clone();
             assert!(message.as_str().unwrap().starts_with(place), "{messages}: {message}");
         }
+    }
+
+    #[test]
+    fn the_older_form_of_a_call_is_one_too() {
+        let messages = json!([
+            {"role": "assistant", "content": null, "function_call": {"name": "sum", "arguments": "{}"}},
+            {"role": "function", "name": "sum", "content": "2"},
+        ]);
+        let call = Call { id: String::new(), name: "sum".into(), arguments: "{}".into() };
+        let expected = Message::Assistant { text: String::new(), calls: vec![call] };
+        assert_eq!(read(messages).unwrap().first(), Some(&expected));
     }
 
     #[test]

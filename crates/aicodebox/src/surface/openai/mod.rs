@@ -5,6 +5,7 @@
 //! ([`tool_check`]). The outcome becomes a completion ([`response`]), or a stream that reads the run's log while it is
 //! written ([`stream`], [`chunks`]). Whatever goes wrong is an [`error`] in OpenAI's shape, on every path below `/v1`.
 
+mod aside;
 mod chats;
 mod chunks;
 mod description;

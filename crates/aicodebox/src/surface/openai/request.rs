@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::{
+    aside,
     error::ApiError,
     message::{Message, MessageReader},
     tools::Tools,
@@ -31,6 +32,8 @@ pub(crate) struct ChatRequest {
     pub(crate) schema_place: &'static str,
     pub(crate) effort: Option<String>,
     pub(crate) stream: Option<StreamOptions>,
+    /// It asks about a conversation and is no part of it.
+    pub(crate) aside: bool,
     /// Names of what was sent and is not honoured.
     pub(crate) ignored: Vec<String>,
 }
@@ -59,6 +62,11 @@ impl ChatRequest {
         let messages = body.remove("messages").ok_or_else(|| ApiError::invalid("messages", "is required"))?;
         let mut reader = MessageReader::default();
         let messages = reader.read(messages)?;
+        let named = aside::is_named(body.get("metadata"));
+        if named {
+            body.remove("metadata");
+        }
+        let aside = named || aside::is_known(&messages);
         let parallel = boolean(&mut body, "parallel_tool_calls")?;
         let tools = Tools::read(body.remove("tools"), body.remove("tool_choice"), parallel)?;
         let (schema, schema_place) = match body.remove("response_format") {
@@ -81,6 +89,7 @@ impl ChatRequest {
             schema_place,
             effort,
             stream,
+            aside,
             ignored,
         })
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    aside,
     error::ApiError,
     request::ChatRequest,
     response::{Answer, Head, UsagePart},
@@ -81,6 +82,7 @@ impl ResponsesRequest {
         // Nothing is kept beyond the run either way.
         body.remove("store");
         let mut chat = ChatRequest::from_object(body, header_schema)?;
+        chat.aside |= aside::is_named(Some(&metadata));
         if text.get("format").is_some() {
             chat.schema_place = "text.format";
         }

@@ -6,7 +6,7 @@ use aicodebox_engine::{
 };
 
 use super::{
-    error::ApiError, headers::Headers, images::SavedImage, prompt, request::ChatRequest,
+    error::ApiError, headers::Headers, images::SavedImage, message::Message, prompt, request::ChatRequest,
     tool_check::ToolCheck,
 };
 use crate::surface::run_answer;
@@ -42,7 +42,7 @@ impl Shape {
 /// Whether the chat gets a temporary workspace when it names none: what agents write while they answer by a form
 /// is in nobody's interest, and the retries may go on with the session.
 pub(crate) fn wants_temporary_workspace(request: &ChatRequest) -> bool {
-    request.schema.is_some() || !request.tools.offered.is_empty()
+    request.aside || request.schema.is_some() || !request.tools.offered.is_empty()
 }
 
 /// The run that a chat asks for. Compiles schemas: not for the reactor.
@@ -57,6 +57,7 @@ pub(crate) fn translate(
     workspace: Workspace,
     images: &[SavedImage],
 ) -> Result<RunRequest, ApiError> {
+    let headers = if request.aside { headers.aside() } else { headers };
     let capability =
         |field: &str| agent.capabilities.fields.get(field).copied().unwrap_or(Capability::Refuse);
     let shows_images = has_channel(capability("images"));
@@ -70,11 +71,13 @@ pub(crate) fn translate(
         (None, false) => SessionChoice::Fresh { keep: false },
     };
     let whole = prompt::render(&request.messages, image);
-    let unseen = prompt::unseen(&request.messages);
+    // From here on the agent has to be told.
+    let new =
+        if matches!(session, SessionChoice::Fresh { .. }) { 0 } else { prompt::unseen(&request.messages) };
     let mut run = match session {
         SessionChoice::Fresh { .. } => RunRequest::new(whole, workspace, Origin::OpenAi),
         SessionChoice::Continue | SessionChoice::Resume(_) => {
-            let prompt = prompt::render_since(&request.messages, unseen, image);
+            let prompt = prompt::render_since(&request.messages, new, image);
             let whole_prompt = Some(whole).filter(|whole| *whole != prompt);
             RunRequest { whole_prompt, ..RunRequest::new(prompt, workspace, Origin::OpenAi) }
         }
@@ -101,12 +104,20 @@ pub(crate) fn translate(
         run.append_system_prompt = Some(parts.join("\n\n")).filter(|text| !text.is_empty());
     }
 
-    run.tools = match (headers.no_tools, headers.tools.is_empty()) {
+    let can_do_without = capability("no_tools") != Capability::Refuse;
+    run.tools = match (headers.no_tools, headers.tools) {
         (Some(true), _) => ToolPolicy::None,
-        (_, false) => ToolPolicy::Only(headers.tools),
+        (_, Some(names)) if names.is_empty() => {
+            if !can_do_without {
+                let detail = format_args!("{} cannot be left without tools", agent.name);
+                return Err(ApiError::invalid("x-aicodebox-tools-allowlist", detail));
+            }
+            ToolPolicy::None
+        }
+        (_, Some(names)) => ToolPolicy::Only(names),
         // Its own tools would be in the way of the client's. Where they cannot be taken away, nobody asked for it.
-        (None, true) if has_tools && capability("no_tools") != Capability::Refuse => ToolPolicy::None,
-        (None | Some(false), true) => ToolPolicy::All,
+        (None, None) if (has_tools || request.aside) && can_do_without => ToolPolicy::None,
+        (None | Some(false), None) => ToolPolicy::All,
     };
     if Shape::of(request) != Shape::Text {
         // For those who fetch the result of a chat that they left.
@@ -119,7 +130,8 @@ pub(crate) fn translate(
         run.json_schema = request.schema.clone();
     }
     if shows_images {
-        run.images = unique(images);
+        run.images = shown(request.messages.get(new..).unwrap_or_default(), images);
+        run.whole_images = shown(&request.messages, images);
     }
     run.session = session;
     run.model = model;
@@ -138,12 +150,12 @@ fn has_channel(capability: Capability) -> bool {
     }
 }
 
-/// Each image once, in the order of the conversation.
-fn unique(images: &[SavedImage]) -> Vec<PathBuf> {
+/// The images of these messages, each once, in the order of the conversation.
+fn shown(messages: &[Message], images: &[SavedImage]) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
-    for image in images {
-        if !paths.contains(&image.path) {
-            paths.push(image.path.clone());
+    for saved in messages.iter().flat_map(Message::images).filter_map(|index| images.get(index)) {
+        if !paths.contains(&saved.path) {
+            paths.push(saved.path.clone());
         }
     }
     paths

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{chat, chat_with, content, error, says};
+use super::support::{CHANNELS, chat, chat_with, content, error, says, with};
 use crate::harness::{Server, eventually};
 
 #[test]
@@ -48,6 +48,18 @@ fn a_request_for_a_title_is_answered_during_a_long_chat() {
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
         fs::write(server.workspace().join("go"), "").unwrap();
     });
+}
+
+#[test]
+fn a_request_for_a_title_has_no_tools_and_nobodys_workspace() {
+    // O11.
+    let server = Server::new().adapter(CHANNELS).start();
+    let here = [("x-aicodebox-workspace", "w"), ("x-aicodebox-continue", "1")];
+    let script = "basename \"$PWD\"; echo \"tools:$2\"";
+    let chat = |more: Value| content(chat_with(&server, &here, with(script, more)));
+    assert_eq!(chat(json!({})), "w\ntools:");
+    let title = chat(json!({"metadata": {"task": "title_generation"}}));
+    assert!(!title.starts_with("w\n") && title.ends_with("\ntools:--no-tools"), "{title}");
 }
 
 #[test]

@@ -43,7 +43,9 @@ async fn every_reason_has_its_name() {
     let script = files.path("script");
     fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(refused(&pool, program(&script)).await.code(), 127);
+    let error = refused(&pool, program(&script)).await;
+    assert!(matches!(&error, SpawnError::NoInterpreter(path) if *path == script), "{error}");
+    assert_eq!(error.code(), 127);
 
     let mut launch = agent("--say x");
     launch.cwd = files.path("gone");
