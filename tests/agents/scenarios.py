@@ -328,7 +328,7 @@ def stop(stage: Stage) -> None:
     """Cancel one of two runs in the middle of `sleep 97`, and let the other one reach its time limit."""
     box = stage.new_box()
     try:
-        limit = round(stage.agent.start_seconds + 8)
+        limit = round(stage.agent.start_seconds + 15)
         (box.workspace / "cancelled").mkdir()
         (box.workspace / "limited").mkdir()
         prompt = f"{stage.tool('TOOLSLEEP')} {stage.token}"
