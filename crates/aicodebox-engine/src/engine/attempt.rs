@@ -67,6 +67,20 @@ impl Attempted {
         exit_code(&self.verdict, self.exit.as_ref())
     }
 
+    /// Whether its process came to its own end: one that was stopped may have consumed more than it had reported.
+    pub(super) fn ended_by_itself(&self) -> bool {
+        self.exit.as_ref().is_some_and(|exit| match exit.ended_by {
+            EndedBy::Itself => matches!(exit.status, Some(ExitStatus::Code(_))),
+            EndedBy::Finished => true,
+            EndedBy::Abort
+            | EndedBy::Deadline
+            | EndedBy::Idle
+            | EndedBy::Cancelled
+            | EndedBy::Shutdown
+            | EndedBy::Lost => false,
+        })
+    }
+
     /// What the agent or its provider reported.
     pub(super) fn fault(&self) -> Option<AgentFault> {
         match &self.verdict {
@@ -138,9 +152,7 @@ impl Runner {
         }
         attempted
     }
-}
 
-impl Runner {
     /// The wall-clock limit of all attempts together.
     pub(super) fn deadline(&self) -> Duration {
         self.request.deadline.unwrap_or(self.engine.config.run_timeout)
@@ -156,7 +168,7 @@ impl Runner {
     async fn take_totals(&self) -> Option<SessionTotals> {
         let SessionChoice::Resume(id) = &self.request.session else { return None };
         // Of two attempts on one session only one may have them.
-        let _turn = self.engine.totals_turn.lock().await;
+        let _turn = self.engine.totals.turn(id).await;
         let store = &self.engine.config.store;
         let taken = async {
             let totals = store.totals(id).await?;

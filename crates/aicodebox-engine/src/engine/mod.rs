@@ -1,7 +1,6 @@
 //! Starts runs, knows which are alive, and ends them: request → plan → supervise → outcome.
 
 mod attempt;
-mod claims;
 mod config;
 mod events;
 mod gate;
@@ -11,6 +10,7 @@ mod runner;
 mod schema_run;
 mod stats;
 mod structured;
+mod turns;
 
 use std::{
     collections::HashMap,
@@ -32,14 +32,6 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use self::{
-    claims::Claims,
-    gate::{Gate, GateClosed},
-    handle::Hold,
-    probe::Prober,
-    runner::Runner,
-    stats::Stats,
-};
 pub use self::{
     config::EngineConfig,
     events::{Events, LiveEvents, StoredEvents},
@@ -47,6 +39,14 @@ pub use self::{
     handle::RunHandle,
     stats::{Counted, SECONDS},
     structured::{SCHEMA_LIMIT, Schema, json_pieces},
+};
+use self::{
+    gate::{Gate, GateClosed},
+    handle::Hold,
+    probe::Prober,
+    runner::Runner,
+    stats::Stats,
+    turns::Turns,
 };
 use crate::{
     adapter::{AdapterInfo, PlanError},
@@ -72,12 +72,13 @@ struct Inner {
     config: EngineConfig,
     gate: Arc<Gate>,
     prober: Prober,
-    claims: Claims,
+    /// Those who come with the same key: only the first of them starts a run.
+    claims: Turns,
     stats: Stats,
     /// A run is over that calls back.
     callback: Notify,
-    /// Held while the counters of a session are taken.
-    totals_turn: tokio::sync::Mutex<()>,
+    /// Attempts on the same session: only the first of them takes its counters.
+    totals: Turns,
     active: Mutex<HashMap<RunId, Arc<Active>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
@@ -118,10 +119,10 @@ impl Engine {
             config,
             gate,
             prober,
-            claims: Claims::default(),
+            claims: Turns::default(),
             stats: Stats::default(),
             callback: Notify::new(),
-            totals_turn: tokio::sync::Mutex::default(),
+            totals: Turns::default(),
             active: Mutex::default(),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
@@ -164,7 +165,7 @@ impl Engine {
     pub async fn start(&self, request: RunRequest, when_busy: WhenBusy) -> Result<RunHandle, Failure> {
         let mut turn = None;
         if let Some(claim) = &request.claim {
-            turn = Some(self.0.claims.turn(claim).await);
+            turn = Some(self.0.claims.turn((claim.scope, &claim.key)).await);
             if let Some(handle) = self.claimed(claim).await? {
                 return Ok(handle);
             }

@@ -20,9 +20,8 @@ use crate::{
     adapter::PlanError,
     process::Stop,
     run::{
-        AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, ExitStatus, Failure, FailureKind, Finish,
-        Notice, RunEvent, RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Stage, Tokens, Usage,
-        Verdict,
+        AgentFault, AnswerCheck, Attempt, EndedBy, EventSink, Failure, FailureKind, Finish, Notice, RunEvent,
+        RunId, RunOutcome, RunRequest, SessionChoice, SessionId, Stage, Tokens, Usage, Verdict,
     },
     store::{EventLog, SessionPlace},
 };
@@ -299,18 +298,7 @@ impl Runner {
         self.first_session.get_or_insert_with(|| session.clone());
         let store = &self.engine.config.store;
         let totals = async {
-            // One that was stopped may have consumed more than it had reported.
-            let ended = attempted.exit.as_ref().is_some_and(|exit| match exit.ended_by {
-                EndedBy::Itself => matches!(exit.status, Some(ExitStatus::Code(_))),
-                EndedBy::Finished => true,
-                EndedBy::Abort
-                | EndedBy::Deadline
-                | EndedBy::Idle
-                | EndedBy::Cancelled
-                | EndedBy::Shutdown
-                | EndedBy::Lost => false,
-            });
-            if let Some(totals) = attempted.totals.as_ref().filter(|_| ended) {
+            if let Some(totals) = attempted.totals.as_ref().filter(|_| attempted.ended_by_itself()) {
                 let totals = Some(totals.clone());
                 store.keep_totals(session.clone(), totals).await.unwrap_or_else(not_remembered);
             }

@@ -188,23 +188,15 @@ fn without_edge_fences(text: &str) -> Option<&str> {
     Some(inner.strip_suffix("```").unwrap_or(inner).trim())
 }
 
-/// The contents of all fenced blocks.
+/// The contents of all fenced blocks that end.
 fn fenced(text: &str) -> Vec<&str> {
-    let mut blocks = Vec::new();
-    let (mut offset, mut opened) = (0, None);
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with("```") {
-            match opened.take() {
-                None => opened = Some(offset + line.len()),
-                Some(start) => blocks.push(text[start..offset].trim()),
-            }
-        }
-        offset += line.len();
-    }
-    blocks
+    let mut parts = fenced_or_not(text);
+    // Behind the last fence there is running text, or a block without an end.
+    parts.pop();
+    parts.into_iter().skip(1).step_by(2).map(str::trim).collect()
 }
 
-/// The contents of all fenced blocks and what is between them, from beginning to end.
+/// What is between fences, from beginning to end: running text and the contents of blocks in turns.
 fn fenced_or_not(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut offset, mut start) = (0, 0);

@@ -23,8 +23,9 @@ pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, local
 use reader::Reader;
 pub(crate) use reader::{ConfigError, read_secret};
 pub(crate) use serving::{Modes, check, for_serving};
-pub(crate) use settings::{Config, LogFormat, Logging};
+pub(crate) use settings::{Config, LogFormat, Logging, STATE, named_state_dir};
 pub(crate) use table::{effective, markdown};
 pub(crate) use telegram::{CronConfig, TelegramAccess, TelegramConfig};
+pub(crate) use variable::STATE_DIR;
 use variable::VARIABLES;
 pub(crate) use wanted::{Wanted, listens};

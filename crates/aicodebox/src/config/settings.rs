@@ -142,12 +142,24 @@ impl Config {
     }
 }
 
-/// The state directory, absolute: agents, whose `PATH` it is on, run in other directories than we do. `None` = neither
-/// it nor a home is named.
+/// The state directory in a home.
+pub(crate) const STATE: &str = ".aicodebox";
+
+/// The state directory, if it is named, absolute: hooks and agents, whose `PATH` it is on, run in other directories than
+/// we do.
+pub(crate) fn named_state_dir(environment: &Environment) -> Option<PathBuf> {
+    environment.value(&STATE_DIR).map(absolute)
+}
+
+/// The state directory, absolute. `None` = neither it nor a home is named.
 pub(super) fn state_dir(environment: &Environment) -> Option<PathBuf> {
-    let named = environment.value(&STATE_DIR).map(PathBuf::from);
-    let state = named.or_else(|| Some(PathBuf::from(environment.value(&HOME)?).join(".aicodebox")))?;
-    Some(std::path::absolute(&state).unwrap_or(state))
+    let of_home = || Some(absolute(PathBuf::from(environment.value(&HOME)?).join(STATE)));
+    named_state_dir(environment).or_else(of_home)
+}
+
+fn absolute(path: impl Into<PathBuf>) -> PathBuf {
+    let path = path.into();
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 fn default_model(reader: &mut Reader<'_>) -> Option<String> {

@@ -7,13 +7,8 @@ use std::{
 
 use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
 
-use super::{
-    accounts::Accounts,
-    ownership,
-    places::{Places, STATE, STATE_DIR},
-    say,
-};
-use crate::config::Environment;
+use super::{accounts::Accounts, ownership, places::Places, say};
+use crate::config::{Environment, STATE, STATE_DIR};
 
 /// The user of agents, hooks and the server.
 const USER: &str = "aicode";
@@ -81,8 +76,8 @@ impl Identity {
     /// or another than that of the home.
     pub(super) fn describe(&self, environment: &mut Environment) {
         environment.set("HOME", &self.home);
-        if environment.get(STATE_DIR).is_some() || self.state != self.home.join(STATE) {
-            environment.set(STATE_DIR, &self.state);
+        if environment.get(STATE_DIR.name).is_some() || self.state != self.home.join(STATE) {
+            environment.set(STATE_DIR.name, &self.state);
         }
     }
 

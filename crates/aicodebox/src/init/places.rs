@@ -10,14 +10,10 @@ use nix::{
 };
 
 use super::{identity::User, say};
-use crate::config::Environment;
+use crate::config::{Environment, STATE, named_state_dir};
 
 /// Home of the agents' user in the image.
 const HOME: &str = "/home/aicode";
-/// The state directory in a home.
-pub(super) const STATE: &str = ".aicodebox";
-/// The variable that names another.
-pub(super) const STATE_DIR: &str = "AICODEBOX_STATE_DIR";
 
 /// Where things are, before anything is known of who may write there.
 pub(super) struct Places {
@@ -25,7 +21,7 @@ pub(super) struct Places {
     pub(super) workspace: PathBuf,
     /// What `HOME` says; `/` is what a container engine says of a user that it does not know.
     home: Option<PathBuf>,
-    /// What `AICODEBOX_STATE_DIR` says, absolute: hooks run in another directory than we do.
+    /// What `AICODEBOX_STATE_DIR` says, absolute.
     state: Option<PathBuf>,
     /// Home of the agents' user in the image.
     image_home: PathBuf,
@@ -39,7 +35,7 @@ impl Places {
                 .or_else(|| path("AICODE_WORKSPACE"))
                 .unwrap_or_else(|| "/workspace".into()),
             home: path("HOME").filter(|home| home != Path::new("/")),
-            state: path(STATE_DIR).map(|state| std::path::absolute(&state).unwrap_or(state)),
+            state: named_state_dir(environment),
             image_home: HOME.into(),
         }
     }
@@ -101,6 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::config::STATE_DIR;
 
     /// Places with these two homes in a directory of the test.
     fn places(directory: &Path) -> Places {
@@ -123,7 +120,7 @@ mod tests {
             fs::set_permissions(theirs.join(STATE), fs::Permissions::from_mode(0o500)).unwrap();
             assert_eq!(find(), (theirs.clone(), image.join(STATE)));
         }
-        let named = Environment::from_iter([("HOME", theirs.as_os_str()), (STATE_DIR, "kept".as_ref())]);
+        let named = Environment::from_iter([("HOME", theirs.as_os_str()), (STATE_DIR.name, "kept".as_ref())]);
         let here = std::path::absolute("kept").unwrap();
         assert_eq!(Places::of(&named).of_user(None), (theirs, here));
     }
