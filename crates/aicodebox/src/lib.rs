@@ -6,7 +6,7 @@ mod command;
 mod config;
 mod cron_command;
 mod fetch;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod health_check;
 mod init;

@@ -8,7 +8,7 @@ use std::path::Path;
 use source::{Layers, read_sources, upward_names};
 
 const LAYERS: Layers = &[
-    ("fuzzing", &["surface"]),
+    ("fuzzing", &["config", "surface"]),
     ("main", &["lib"]),
     ("lib", &["command", "init"]),
     (

@@ -27,7 +27,7 @@ mod translate;
 #[cfg(test)]
 mod golden;
 
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) use self::{message::Message, prompt::render, request::ChatRequest, tool_check::ToolCheck};
 pub(crate) use chats::Chats;
 pub(crate) use description::description;
