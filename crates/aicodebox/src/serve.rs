@@ -172,7 +172,7 @@ async fn serve_http(
     let api = Api::new(engine.clone(), workspaces, scratch, config, max_body, fetcher.clone(), cron);
     let chat = |api: Api, wanted: &ApiConfig| {
         let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
-        let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted.chat_workspace);
+        let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted);
         openai::routes(chats, wanted)
     };
     let app = match &wanted {

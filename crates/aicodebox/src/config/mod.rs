@@ -19,7 +19,7 @@ mod wanted;
 pub(crate) use agent_environment::path_with_programs;
 pub(crate) use environment::Environment;
 pub(crate) use mcp::{McpConfig, Names};
-pub(crate) use modes::{Access, ApiConfig, ChatWorkspace, Cors, Foreground, local_port};
+pub(crate) use modes::{Access, ApiConfig, ChatAsides, ChatWorkspace, Cors, Foreground, local_port};
 use reader::Reader;
 pub(crate) use reader::{ConfigError, read_secret};
 pub(crate) use serving::{Modes, check, for_serving};

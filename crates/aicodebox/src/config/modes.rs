@@ -29,6 +29,8 @@ pub(crate) struct ApiConfig {
     pub(crate) strict_models: bool,
     /// Where a chat works that names no workspace.
     pub(crate) chat_workspace: ChatWorkspace,
+    /// Which chats are questions beside the conversation.
+    pub(crate) chat_asides: ChatAsides,
     /// Whether `/metrics` is for everybody.
     pub(crate) metrics_public: bool,
 }
@@ -40,6 +42,19 @@ pub(crate) enum ChatWorkspace {
     Root,
     /// In a temporary one of its own.
     Ephemeral,
+}
+
+/// Which chats are what a client asks for itself about a conversation: its title, tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChatAsides {
+    /// Those that name such a task, and those that begin with known words.
+    Known,
+    /// Those that name such a task.
+    Named,
+    /// All.
+    Always,
+    /// None.
+    Never,
 }
 
 /// Who may call.
@@ -100,6 +115,12 @@ impl Foreground {
 impl ApiConfig {
     fn read(reader: &mut Reader<'_>, host: Option<IpAddr>, listen: SocketAddr) -> Self {
         let chat_workspaces = [("root", ChatWorkspace::Root), ("ephemeral", ChatWorkspace::Ephemeral)];
+        let chat_asides = [
+            ("known", ChatAsides::Known),
+            ("named", ChatAsides::Named),
+            ("always", ChatAsides::Always),
+            ("never", ChatAsides::Never),
+        ];
         Self {
             listen,
             access: Access::read(reader, host, &API_TOKEN, &API_ALLOW_UNAUTHENTICATED),
@@ -107,6 +128,7 @@ impl ApiConfig {
             cors: Cors::read(reader),
             strict_models: reader.boolean(&API_STRICT_MODELS),
             chat_workspace: reader.word(&API_CHAT_WORKSPACE, &chat_workspaces).unwrap_or(ChatWorkspace::Root),
+            chat_asides: reader.word(&API_CHAT_ASIDES, &chat_asides).unwrap_or(ChatAsides::Known),
             metrics_public: reader.boolean(&API_METRICS_PUBLIC),
         }
     }

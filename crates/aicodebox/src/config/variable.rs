@@ -152,6 +152,8 @@ variables! {
         "Answer 404 to chats that name a model which is not offered.");
     API_CHAT_WORKSPACE = Variable::new(Api, "AICODEBOX_API_MODE_CHAT_WORKSPACE", Text("root"),
         "Workspace of a chat that names none: `root` or `ephemeral`.");
+    API_CHAT_ASIDES = Variable::new(Api, "AICODEBOX_API_MODE_CHAT_ASIDES", Text("known"),
+        "Chats that ask for a title or tags: `known` by `metadata.task` or their words, `named` by the former, `always` or `never`.");
     API_CORS_ORIGINS = Variable::new(Api, "AICODEBOX_API_MODE_CORS_ORIGINS", Nothing,
         "Origins of web pages that may call the API, comma separated, or `*`.");
     API_METRICS_PUBLIC = Variable::new(Api, "AICODEBOX_API_MODE_METRICS_PUBLIC", Text("0"),

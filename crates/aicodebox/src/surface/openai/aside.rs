@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::message::{Message, Part};
+use crate::config::ChatAsides;
 
 /// How Open WebUI begins each of its own questions.
 const HEADING: &str = "### Task:";
@@ -19,6 +20,16 @@ const OPENINGS: [&str; 7] = [
     "your task is to reflect the speaker's likely facial expression",
 ];
 
+/// Whether a chat is such a question, by what the caller or else the configuration says.
+pub(crate) fn holds(asides: ChatAsides, named: bool, messages: &[Message]) -> bool {
+    match asides {
+        ChatAsides::Known => named || is_known(messages),
+        ChatAsides::Named => named,
+        ChatAsides::Always => true,
+        ChatAsides::Never => false,
+    }
+}
+
 /// Whether `metadata.task` names such a question, as Open WebUI does: `title_generation`.
 pub(crate) fn is_named(metadata: Option<&Value>) -> bool {
     let task = metadata.and_then(|metadata| metadata.get("task")).and_then(Value::as_str);
@@ -26,7 +37,7 @@ pub(crate) fn is_named(metadata: Option<&Value>) -> bool {
 }
 
 /// Whether it is one by its words: nothing else was said, and it begins as one of the known ones.
-pub(crate) fn is_known(messages: &[Message]) -> bool {
+fn is_known(messages: &[Message]) -> bool {
     let mut said = messages.iter().filter(|message| !matches!(message, Message::System(_)));
     let (Some(Message::User(parts)), None) = (said.next(), said.next()) else { return false };
     let Some(Part::Text(text)) = parts.first() else { return false };
@@ -59,5 +70,18 @@ mod tests {
             assert!(!is_known(&[user(other)]), "{other}");
         }
         assert!(!is_known(&[user("hi"), user(title)]));
+    }
+
+    #[test]
+    fn which_of_them_count_can_be_said() {
+        let asked = [user("### Task:\nGenerate a concise title")];
+        let plain = [user("hi")];
+        let holds = |asides| {
+            [(false, &plain), (false, &asked), (true, &plain)].map(|(named, said)| holds(asides, named, said))
+        };
+        assert_eq!(holds(ChatAsides::Known), [false, true, true]);
+        assert_eq!(holds(ChatAsides::Named), [false, false, true]);
+        assert_eq!(holds(ChatAsides::Always), [true; 3]);
+        assert_eq!(holds(ChatAsides::Never), [false; 3]);
     }
 }

@@ -23,7 +23,7 @@ use super::{
     translate::{self, Shape},
 };
 use crate::{
-    config::ChatWorkspace,
+    config::{ApiConfig, ChatAsides, ChatWorkspace},
     fetch::Fetcher,
     surface::http::{Api, Problem},
 };
@@ -42,6 +42,7 @@ struct Inner {
     models: Models,
     fetcher: Fetcher,
     workspace: ChatWorkspace,
+    asides: ChatAsides,
 }
 
 /// A chat whose run has been accepted. Dropping it cancels the run, unless the client wants it to go on.
@@ -56,9 +57,15 @@ pub(super) struct Begun {
 }
 
 impl Chats {
-    /// `workspace` = where a chat works that names no workspace.
-    pub(crate) fn new(api: Api, models: Models, fetcher: Fetcher, workspace: ChatWorkspace) -> Self {
-        Self(Arc::new(Inner { api, models, fetcher, workspace }))
+    /// `config` says where a chat works that names no workspace, and which chats are questions beside a conversation.
+    pub(crate) fn new(api: Api, models: Models, fetcher: Fetcher, config: &ApiConfig) -> Self {
+        let (workspace, asides) = (config.chat_workspace, config.chat_asides);
+        Self(Arc::new(Inner { api, models, fetcher, workspace, asides }))
+    }
+
+    /// Which chats are questions beside the conversation, unless the caller says so.
+    pub(super) fn asides(&self) -> ChatAsides {
+        self.0.asides
     }
 
     pub(super) fn models(&self) -> &Models {

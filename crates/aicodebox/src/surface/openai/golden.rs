@@ -22,6 +22,7 @@ use super::{
     response::{Answer, Completion, Head, UsagePart},
     translate::{Shape, translate},
 };
+use crate::config::ChatAsides;
 
 /// What a file says.
 #[derive(Deserialize)]
@@ -110,7 +111,7 @@ fn run_of(case: &Case) -> Result<(ChatRequest, RunRequest), ApiError> {
         .collect();
     let mut headers = Headers::read(&sent)?;
     let schema = headers.json_schema.take();
-    let request = ChatRequest::from_object(case.request.clone(), schema)?;
+    let request = ChatRequest::from_object(case.request.clone(), schema, ChatAsides::Known)?;
     let agent = agent(&case.agent);
     let model = Models::new(&agent, &[], false).choose(&request.model)?;
     let images: Vec<_> = (0..request.images.len())

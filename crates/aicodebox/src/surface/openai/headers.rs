@@ -4,6 +4,7 @@ use axum::http::HeaderMap;
 use serde_json::Value;
 
 use super::error::ApiError;
+use crate::config::ChatAsides;
 
 /// Longest limit that a caller may set.
 const MAX_LIMIT: Duration = Duration::from_secs(30 * 86_400);
@@ -26,6 +27,8 @@ pub(crate) struct Headers {
     pub(crate) json_schema: Option<Value>,
     /// Let the run go on when the client leaves.
     pub(crate) detach: bool,
+    /// Whether it is a question beside the conversation, if the header was sent.
+    pub(crate) asides: Option<ChatAsides>,
 }
 
 impl Headers {
@@ -47,6 +50,9 @@ impl Headers {
             no_tools: all.boolean(&["x-aicodebox-no-tools"])?,
             json_schema: all.object(&["x-aicodebox-json-schema"])?,
             detach: all.boolean(&["x-aicodebox-detach"])?.unwrap_or_default(),
+            asides: all
+                .boolean(&["x-aicodebox-aside"])?
+                .map(|aside| if aside { ChatAsides::Always } else { ChatAsides::Never }),
         })
     }
 }
@@ -154,6 +160,7 @@ mod tests {
             ("x-aicodebox-no-tools", "0"),
             ("x-aicodebox-json-schema", r#"{"type":"object"}"#),
             ("x-aicodebox-detach", "on"),
+            ("x-aicodebox-aside", "0"),
         ]);
         let expected = Headers {
             workspace: Some("a/b".into()),
@@ -166,6 +173,7 @@ mod tests {
             no_tools: Some(false),
             json_schema: Some(json!({"type": "object"})),
             detach: true,
+            asides: Some(ChatAsides::Never),
         };
         assert_eq!(read, Ok(expected));
     }

@@ -8,6 +8,7 @@ use super::{
     message::{Message, MessageReader},
     tools::Tools,
 };
+use crate::config::ChatAsides;
 
 /// At most so many parts of a request that are not honoured are named.
 const MAX_IGNORED: usize = 40;
@@ -48,13 +49,15 @@ pub(crate) struct StreamOptions {
 }
 
 impl ChatRequest {
-    /// Reads a body; `header_schema` counts when it has no `response_format`.
+    /// Reads a body; `header_schema` counts when it has no `response_format`, and `asides` says whether it is a question
+    /// beside the conversation.
     ///
     /// # Errors
     /// 400 naming the part at fault.
     pub(crate) fn from_object(
         mut body: Map<String, Value>,
         header_schema: Option<Value>,
+        asides: ChatAsides,
     ) -> Result<Self, ApiError> {
         // A null means the same as nothing, everywhere.
         body.retain(|_, value| !value.is_null());
@@ -63,10 +66,10 @@ impl ChatRequest {
         let mut reader = MessageReader::default();
         let messages = reader.read(messages)?;
         let named = aside::is_named(body.get("metadata"));
-        if named {
+        let aside = aside::holds(asides, named, &messages);
+        if named && aside {
             body.remove("metadata");
         }
-        let aside = named || aside::is_known(&messages);
         let parallel = boolean(&mut body, "parallel_tool_calls")?;
         let tools = Tools::read(body.remove("tools"), body.remove("tool_choice"), parallel)?;
         let (schema, schema_place) = match body.remove("response_format") {
@@ -196,7 +199,7 @@ mod tests {
 
     fn object(body: Value, header_schema: Option<Value>) -> Result<ChatRequest, ApiError> {
         let Value::Object(body) = body else { panic!("no object") };
-        ChatRequest::from_object(body, header_schema)
+        ChatRequest::from_object(body, header_schema, ChatAsides::Known)
     }
 
     fn param(extra: Value) -> Value {

@@ -13,6 +13,7 @@ use super::{
     request::ChatRequest,
     response::{Answer, Head, UsagePart},
 };
+use crate::config::ChatAsides;
 
 /// The body of `POST /responses`, as the chat that it means.
 #[derive(Debug)]
@@ -27,11 +28,15 @@ pub(crate) struct ResponsesRequest {
 }
 
 impl ResponsesRequest {
-    /// Reads a body; `header_schema` counts when it has no `text.format`.
+    /// Reads a body; `header_schema` counts when it has no `text.format`, and `asides` as in a chat.
     ///
     /// # Errors
     /// 400 naming the part at fault.
-    pub(crate) fn read(mut body: Map<String, Value>, header_schema: Option<Value>) -> Result<Self, ApiError> {
+    pub(crate) fn read(
+        mut body: Map<String, Value>,
+        header_schema: Option<Value>,
+        asides: ChatAsides,
+    ) -> Result<Self, ApiError> {
         body.retain(|_, value| !value.is_null());
         if body.remove("stream").is_some_and(|stream| stream != false) {
             return Err(ApiError::unsupported("stream", "streams are given at /chat/completions"));
@@ -81,8 +86,8 @@ impl ResponsesRequest {
         body.insert("messages".into(), messages.into());
         // Nothing is kept beyond the run either way.
         body.remove("store");
-        let mut chat = ChatRequest::from_object(body, header_schema)?;
-        chat.aside |= aside::is_named(Some(&metadata));
+        let mut chat = ChatRequest::from_object(body, header_schema, asides)?;
+        chat.aside = aside::holds(asides, aside::is_named(Some(&metadata)), &chat.messages);
         if text.get("format").is_some() {
             chat.schema_place = "text.format";
         }
@@ -203,7 +208,7 @@ mod tests {
 
     fn read(body: Value) -> Result<ResponsesRequest, ApiError> {
         let Value::Object(body) = body else { panic!("no object") };
-        ResponsesRequest::read(body, None)
+        ResponsesRequest::read(body, None, ChatAsides::Known)
     }
 
     #[test]

@@ -104,12 +104,14 @@ async fn complete(State(chats): State<Chats>, request: Request) -> Result<Respon
     let (parts, body) = request.into_parts();
     let mut headers = Headers::read(&parts.headers)?;
     let (schema, detach) = (headers.json_schema.take(), headers.detach);
+    let asides = headers.asides.unwrap_or(chats.asides());
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
     // Boxed: it is large, and may become a task.
     let accepting = Box::pin({
         let chats = chats.clone();
         async move {
-            let request = Chats::read(bytes, |body| ChatRequest::from_object(body, schema)).await?;
+            let request =
+                Chats::read(bytes, move |body| ChatRequest::from_object(body, schema, asides)).await?;
             let request = Arc::new(request);
             let begun = chats.begin(&request, headers, "chatcmpl-").await?;
             Ok((request, begun))
@@ -141,12 +143,14 @@ async fn respond(State(chats): State<Chats>, request: Request) -> Result<Respons
     let (parts, body) = request.into_parts();
     let mut headers = Headers::read(&parts.headers)?;
     let (schema, detach) = (headers.json_schema.take(), headers.detach);
+    let asides = headers.asides.unwrap_or(chats.asides());
     let bytes = read_json(&parts.headers, body, chats.max_body()).await?;
     // Boxed: it is large, and may become a task.
     let accepting = Box::pin({
         let chats = chats.clone();
         async move {
-            let request = Chats::read(bytes, |body| ResponsesRequest::read(body, schema)).await?;
+            let request =
+                Chats::read(bytes, move |body| ResponsesRequest::read(body, schema, asides)).await?;
             let begun = chats.begin(&request.chat, headers, "resp_").await?;
             Ok((request, begun))
         }

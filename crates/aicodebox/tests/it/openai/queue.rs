@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::{CHANNELS, chat, chat_with, content, error, says, with};
-use crate::harness::{Server, eventually};
+use crate::harness::{Running, Server, eventually};
 
 #[test]
 fn a_hundred_chats_succeed_beside_a_long_run_on_the_root() {
@@ -60,6 +60,15 @@ fn a_request_for_a_title_has_no_tools_and_nobodys_workspace() {
     assert_eq!(chat(json!({})), "w\ntools:");
     let title = chat(json!({"metadata": {"task": "title_generation"}}));
     assert!(!title.starts_with("w\n") && title.ends_with("\ntools:--no-tools"), "{title}");
+
+    let (named, no_more) = (json!({"metadata": {"task": "title_generation"}}), json!({}));
+    let said = |server: &Running, aside, more: &Value| {
+        let headers = [here[0], ("x-aicodebox-aside", aside)];
+        content(chat_with(server, &headers, with(script, more.clone()))) == "w\ntools:"
+    };
+    assert!(said(&server, "0", &named) && !said(&server, "1", &no_more), "the caller knows better");
+    let never = Server::new().adapter(CHANNELS).env("AICODEBOX_API_MODE_CHAT_ASIDES", "never").start();
+    assert!(said(&never, "", &named) && !said(&never, "1", &named));
 }
 
 #[test]
