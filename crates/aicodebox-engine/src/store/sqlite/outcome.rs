@@ -5,32 +5,40 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::convert::{damaged, from_integer, from_json, place, to_integer, to_json};
 use crate::run::{Capture, RunOutcome};
 
-/// A longer answer lies in pieces of this size: SQLite copies what it is given, and then once more into its row.
+/// What is longer lies in pieces of this size: SQLite copies what it is given, and then once more into its row.
 const PIECE: usize = 256 << 10;
+/// At most so many pieces of one part: 1 GiB.
+const MOST: u64 = 1 << 12;
+
+static NOTHING: Capture = Capture::EMPTY;
+
+fn captures(outcome: &RunOutcome) -> [&Capture; 2] {
+    outcome.exit.as_ref().map_or([&NOTHING, &NOTHING], |exit| [&exit.stdout, &exit.stderr])
+}
 
 /// Writes it down. Once more is no harm.
 pub(super) fn write(connection: &Connection, run: i64, outcome: &RunOutcome) -> rusqlite::Result<()> {
-    let nothing = Capture::default();
-    let exit = outcome.exit.as_ref();
-    let stdout = exit.map_or(&nothing, |exit| &exit.stdout);
-    let stderr = exit.map_or(&nothing, |exit| &exit.stderr);
-    let (answer, pieces) =
-        if outcome.text.len() <= PIECE { (outcome.text.as_str(), "") } else { ("", outcome.text.as_str()) };
-    for (number, piece) in (0..).zip(pieces.as_bytes().chunks(PIECE)) {
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO answer_piece VALUES (?1, ?2)")?
-            .execute(params![place(run, number), piece])?;
+    let [stdout, stderr] = captures(outcome);
+    let mut row = [outcome.text.as_bytes(), &stdout.head, &stdout.tail, &stderr.head, &stderr.tail];
+    for (part, bytes) in (0..).zip(&mut row).filter(|(_part, bytes)| bytes.len() > PIECE) {
+        for (number, piece) in (0..MOST).zip(std::mem::take(bytes).chunks(PIECE)) {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO outcome_piece VALUES (?1, ?2)")?
+                .execute(params![place(run, part * MOST + number), piece])?;
+        }
     }
+    let [answer, stdout_head, stdout_tail, stderr_head, stderr_tail] = row;
+    let answer = if answer.is_empty() { "" } else { &outcome.text };
     connection
         .prepare_cached("INSERT OR REPLACE INTO outcome VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?
         .execute(params![
             run,
             to_json(outcome)?,
-            stdout.head,
-            stdout.tail,
+            stdout_head,
+            stdout_tail,
             to_integer(stdout.dropped),
-            stderr.head,
-            stderr.tail,
+            stderr_head,
+            stderr_tail,
             to_integer(stderr.dropped),
             answer,
         ])?;
@@ -60,20 +68,27 @@ pub(super) fn read(connection: &Connection, run: i64) -> rusqlite::Result<Option
             Ok(outcome)
         })
         .optional()?;
-    let Some(mut outcome) = outcome else { return Ok(None) };
-    if outcome.text.is_empty() {
-        outcome.text = pieces(connection, run)?;
-    }
-    Ok(Some(outcome))
+    outcome.map(|outcome| with_pieces(connection, run, outcome)).transpose()
 }
 
-fn pieces(connection: &Connection, run: i64) -> rusqlite::Result<String> {
-    let mut statement = connection
-        .prepare_cached("SELECT piece FROM answer_piece WHERE place BETWEEN ?1 AND ?2 ORDER BY place")?;
-    let mut rows = statement.query([place(run, 0), place(run, u64::MAX)])?;
-    let mut text = Vec::new();
+/// Adds what lies in pieces.
+fn with_pieces(connection: &Connection, run: i64, mut outcome: RunOutcome) -> rusqlite::Result<RunOutcome> {
+    let mut text = std::mem::take(&mut outcome.text).into_bytes();
+    let mut nothing = [Capture::EMPTY, Capture::EMPTY];
+    let [stdout, stderr] = match &mut outcome.exit {
+        Some(exit) => [&mut exit.stdout, &mut exit.stderr],
+        None => nothing.each_mut(),
+    };
+    let mut parts = [&mut text, &mut stdout.head, &mut stdout.tail, &mut stderr.head, &mut stderr.tail];
+    let mut statement = connection.prepare_cached(
+        "SELECT (place & 65535) / ?3, piece FROM outcome_piece WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let mut rows = statement.query(params![place(run, 0), place(run, u64::MAX), to_integer(MOST)])?;
     while let Some(row) = rows.next()? {
-        text.extend_from_slice(row.get_ref(0)?.as_blob()?);
+        if let Some(part) = parts.get_mut(usize::from(row.get::<_, u8>(0)?)) {
+            part.extend_from_slice(row.get_ref(1)?.as_blob()?);
+        }
     }
-    String::from_utf8(text).map_err(|error| damaged(error.to_string()))
+    outcome.text = String::from_utf8(text).map_err(|error| damaged(error.to_string()))?;
+    Ok(outcome)
 }

@@ -111,6 +111,10 @@ const STEPS: &[&str] = &[
         DELETE FROM answer_piece WHERE place BETWEEN 65536 * old.number AND 65536 * old.number + 65535;
     END;
 ",
+    // Not only of the answer: what the agent wrote may be as long.
+    "
+    ALTER TABLE answer_piece RENAME TO outcome_piece; -- place: 65536 * run + 4096 * part + number of the piece
+",
 ];
 
 /// The version of the tables that this program knows.

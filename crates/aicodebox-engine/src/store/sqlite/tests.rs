@@ -104,7 +104,11 @@ async fn a_run_survives_the_process_as_it_was() {
     let answered = outcome(id, "hi");
     store.finish(id, answered.clone()).await.unwrap();
     let long = new_run(&store);
-    let long_answered = outcome(long.id, &"é€".repeat(200_001));
+    let mut long_answered = Arc::unwrap_or_clone(outcome(long.id, &"é€".repeat(200_001)));
+    let exit = long_answered.exit.as_mut().unwrap();
+    exit.stdout.head = b"head".repeat(200_000);
+    exit.stderr = Capture { head: vec![0xFF; 300_000], tail: b"0123456".repeat(100_000), dropped: 3 };
+    let long_answered = Arc::new(long_answered);
     store.create(long).await.unwrap();
     store.finish(long_answered.id, long_answered.clone()).await.unwrap();
     drop(store);
@@ -121,7 +125,10 @@ async fn a_run_survives_the_process_as_it_was() {
     assert_eq!(events[0].event, delta("a"));
     assert!(store.run(RunId::random()).await.unwrap().is_none());
     let record = store.run(long_answered.id).await.unwrap().unwrap();
-    assert!(record.outcome.unwrap().text == long_answered.text);
+    let read = record.outcome.unwrap();
+    assert!(read.text == long_answered.text);
+    let captures = |outcome: &RunOutcome| outcome.exit.clone().map(|exit| (exit.stdout, exit.stderr));
+    assert!(captures(&read) == captures(&long_answered), "in pieces or not, it is the same");
 }
 
 #[tokio::test]
@@ -318,7 +325,7 @@ async fn a_purged_run_leaves_nothing() {
     assert_eq!(store.claimed(&[1; 32], "k").await.unwrap(), None);
     assert!(store.callbacks(SystemTime::now()).await.unwrap().0.is_empty());
     let database = rusqlite::Connection::open(dir.path().join("runs.db")).unwrap();
-    for table in ["run", "outcome", "events", "answer_piece", "claim", "callback"] {
+    for table in ["run", "outcome", "events", "outcome_piece", "claim", "callback"] {
         let rows: i64 =
             database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 0, "{table}");
