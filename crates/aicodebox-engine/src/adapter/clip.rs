@@ -1,12 +1,14 @@
-use std::collections::VecDeque;
-
-/// Text that keeps its beginning and its end when it outgrows a limit. Holds at most about the limit in memory.
-#[derive(Debug)]
+/// Text that keeps its beginning and its end when it outgrows a limit. Holds at most about the limit in memory, also while
+/// it is made into one text.
+#[derive(Clone, Debug)]
 pub(super) struct Clip {
     half: usize,
-    head: String,
-    /// UTF-8, but its first character may be cut.
-    tail: VecDeque<u8>,
+    /// The beginning, and behind it the end.
+    bytes: Vec<u8>,
+    /// Where the end begins; none = everything is still the beginning. Its first character may be cut.
+    end: Option<usize>,
+    /// The end goes round in its place when it is full: this is its oldest byte.
+    oldest: usize,
     dropped: u64,
 }
 
@@ -17,30 +19,41 @@ impl Clip {
     /// At most `limit` bytes come out, the mark included.
     pub(super) fn new(limit: usize) -> Self {
         let half = limit.saturating_sub(MARK) / 2;
-        Self { half, head: String::new(), tail: VecDeque::new(), dropped: 0 }
+        Self { half, bytes: Vec::new(), end: None, oldest: 0, dropped: 0 }
     }
 
     pub(super) fn push(&mut self, text: &str) {
         let mut rest = text;
-        if self.tail.is_empty() {
-            let mut end = rest.len().min(self.half - self.head.len());
-            while !rest.is_char_boundary(end) {
-                end -= 1;
+        if self.end.is_none() {
+            let mut fits = rest.len().min(self.half - self.bytes.len());
+            while !rest.is_char_boundary(fits) {
+                fits -= 1;
             }
-            self.head.push_str(&rest[..end]);
-            rest = &rest[end..];
+            let (begins, ends) = rest.split_at(fits);
+            self.bytes.extend_from_slice(begins.as_bytes());
+            rest = ends;
         }
-        let mut bytes = rest.as_bytes();
-        let excess = (self.tail.len() + bytes.len()).saturating_sub(self.half);
-        self.dropped += excess as u64;
-        let from_tail = excess.min(self.tail.len());
-        self.tail.drain(..from_tail);
-        bytes = bytes.get(excess - from_tail..).unwrap_or_default();
-        self.tail.extend(bytes);
+        if rest.is_empty() {
+            return;
+        }
+        let end = *self.end.get_or_insert(self.bytes.len());
+        let skipped = rest.len().saturating_sub(self.half);
+        let rest = rest.as_bytes().get(skipped..).unwrap_or_default();
+        let room = end + self.half - self.bytes.len();
+        let (fresh, mut over) = rest.split_at(rest.len().min(room));
+        self.bytes.extend_from_slice(fresh);
+        self.dropped += (skipped + over.len()) as u64;
+        while !over.is_empty() {
+            let (now, later) = over.split_at(over.len().min(self.half - self.oldest));
+            let at = end + self.oldest;
+            self.bytes[at..at + now.len()].copy_from_slice(now);
+            self.oldest = (self.oldest + now.len()) % self.half;
+            over = later;
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.head.is_empty() && self.tail.is_empty()
+        self.bytes.is_empty()
     }
 
     /// Whether something is missing in the middle.
@@ -49,28 +62,24 @@ impl Clip {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self { half: self.half, head: String::new(), tail: VecDeque::new(), dropped: 0 };
+        *self = Self { half: self.half, bytes: Vec::new(), end: None, oldest: 0, dropped: 0 };
     }
 
     /// The text, with a mark where something is missing.
-    pub(super) fn into_text(self) -> String {
-        let (mut text, mut tail) = (self.head, self.tail);
-        let mut dropped = self.dropped;
-        if dropped > 0 {
-            while tail.front().is_some_and(|byte| byte & 0xC0 == 0x80) {
-                tail.pop_front();
-                dropped += 1;
-            }
-            text.push_str(&format!("\n[… {dropped} bytes left out …]\n"));
+    pub(super) fn into_text(mut self) -> String {
+        if let Some(end) = self.end.filter(|_| self.dropped > 0) {
+            self.bytes[end..].rotate_left(self.oldest);
+            let cut = self.bytes[end..].iter().take_while(|byte| *byte & 0xC0 == 0x80).count();
+            let mark = format!("\n[… {} bytes left out …]\n", self.dropped + cut as u64);
+            self.bytes.splice(end..end + cut, mark.into_bytes());
         }
-        text.push_str(&String::from_utf8_lossy(tail.make_contiguous()));
-        text
+        String::from_utf8(self.bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
     /// As [`Clip::into_text`], from a copy.
     pub(super) fn to_text(&self) -> String {
-        Self { half: self.half, head: self.head.clone(), tail: self.tail.clone(), dropped: self.dropped }
-            .into_text()
+        self.clone().into_text()
     }
 }
 
@@ -114,6 +123,15 @@ mod tests {
                 prop_assert_eq!(&whole, &text);
             }
             prop_assert_eq!(whole, parts);
+        }
+
+        #[test]
+        fn prop_many_pieces_leave_what_one_leaves(pieces in prop::collection::vec("[a-zé€]{0,9}", 0..40), half in 0_usize..40) {
+            let mut parts = Clip::new(MARK + 2 * half);
+            pieces.iter().for_each(|piece| parts.push(piece));
+            let mut whole = Clip::new(MARK + 2 * half);
+            whole.push(&pieces.concat());
+            prop_assert_eq!(whole.into_text(), parts.into_text());
         }
     }
 }
