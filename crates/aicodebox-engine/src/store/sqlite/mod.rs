@@ -106,10 +106,13 @@ async fn patiently(
     answered: impl Future<Output = Result<Result<(), StoreError>, RecvError>>,
 ) -> Result<(), StoreError> {
     match timeout(PATIENCE, answered).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_gone)) => Err(StoreError("the store was closed".into())),
+        Ok(answer) => said(answer),
         Err(_elapsed) => Err(StoreError("the disk of the run store does not answer".into())),
     }
+}
+
+fn said(answer: Result<Result<(), StoreError>, RecvError>) -> Result<(), StoreError> {
+    answer.unwrap_or_else(|_gone| Err(StoreError("the store was closed".into())))
 }
 
 impl Drop for SqliteStore {
@@ -133,18 +136,14 @@ impl Store for SqliteStore {
     fn create(&self, run: NewRun) -> Stored<'_, ()> {
         let hurry = self.queue.hurry();
         let mut answered = self.queue.push(Command::Create(Box::new(run)));
-        Box::pin(patiently(async move {
-            match timeout(BEGIN_WAIT, &mut answered).await {
-                Ok(answer) => {
-                    hurry.needless();
-                    answer
-                }
-                Err(_longer) => {
-                    drop(hurry);
-                    answered.await
-                }
+        Box::pin(async move {
+            if let Ok(answer) = timeout(BEGIN_WAIT, &mut answered).await {
+                hurry.needless();
+                return said(answer);
             }
-        }))
+            drop(hurry);
+            patiently(answered).await
+        })
     }
 
     fn finish(&self, id: RunId, outcome: Arc<RunOutcome>) -> Stored<'_, ()> {
