@@ -8,7 +8,7 @@ use std::{
 
 use aicodebox_engine::process::{
     Flow, LAUNCHER, Launch, LauncherCommand, Limits, Output, Pool, Stdin, Stop, StopPlan, Stream,
-    run_launcher,
+    run_launcher, variables,
 };
 use tokio::task::JoinSet;
 
@@ -53,7 +53,7 @@ async fn measure(agent: &str, count: usize, parallel: usize) -> String {
     let launch = Launch {
         program: agent.into(),
         args: vec![agent.into()],
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        env: variables([("PATH", "/usr/bin:/bin")]),
         cwd: "/".into(),
         stdin: Stdin::Bytes(b"hi".to_vec()),
         stop: StopPlan::default(),

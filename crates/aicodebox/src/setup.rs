@@ -1,6 +1,4 @@
 use std::{
-    collections::HashMap,
-    ffi::OsString,
     fs::DirBuilder,
     io,
     os::unix::fs::DirBuilderExt,
@@ -15,7 +13,7 @@ use aicodebox_engine::{
         python::{PythonError, load_python},
     },
     engine::{Engine, EngineConfig},
-    process::{LauncherCommand, Pool},
+    process::{LauncherCommand, Pool, Variables, variables},
     store::{MemoryStore, OpenError, SqliteConfig, SqliteStore, Store},
     workspace::{Scratch, Workspaces},
 };
@@ -95,7 +93,7 @@ pub(crate) async fn engine(
     let pool = Pool::start(LauncherCommand::default(), places).await.map_err(SetupError::Launcher)?;
     let (agent_env, warnings) = config.agent_environment(environment);
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let agent_env = Arc::new(agent_env);
+    let agent_env = Arc::new(variables(agent_env));
     let adapter = adapter(config, environment, &pool, &agent_env).await?;
     // Only a file that names no program takes the one that the passthrough mode would run. A class always names one,
     // in its command line.
@@ -146,7 +144,7 @@ async fn adapter(
     config: &Config,
     environment: &Environment,
     pool: &Pool,
-    agent_env: &Arc<HashMap<OsString, OsString>>,
+    agent_env: &Arc<Variables>,
 ) -> Result<Arc<dyn Adapter>, SetupError> {
     if config.has_python_adapter() {
         // Not on the agents' PATH, which begins with a directory that they may write to.
@@ -168,7 +166,7 @@ pub(crate) fn adapter_info(config: &Config, environment: &Environment) -> Result
     runtime().map_err(SetupError::Launcher)?.block_on(async {
         let pool = Pool::start(LauncherCommand::default(), PYTHON_PLACES).await;
         let pool = pool.map_err(SetupError::Launcher)?;
-        let agent_env = Arc::new(config.agent_environment(environment).0);
+        let agent_env = Arc::new(variables(config.agent_environment(environment).0));
         let adapter = adapter(config, environment, &pool, &agent_env).await;
         let info = adapter.map(|adapter| adapter.info().clone());
         pool.close().await;

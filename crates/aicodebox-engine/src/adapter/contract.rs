@@ -1,6 +1,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     BoxFuture,
-    process::{Flow, Launch, Stream},
+    process::{Flow, Launch, Stream, Variables},
     run::{
         AgentFault, EventSink, Exit, Finish, Notice, RunRequest, SessionId, SessionTotals, Usage, Verdict,
     },
@@ -163,7 +163,7 @@ pub struct Host {
     /// Private directory of this attempt. It exists only if the plan has temporary files.
     pub tmp: PathBuf,
     /// The agent's environment before the adapter's own changes: clean of the gateway's secrets.
-    pub env: Arc<HashMap<OsString, OsString>>,
+    pub env: Arc<Variables>,
     /// Whether the agent runs as uid 0.
     pub root: bool,
     /// `AICODEBOX_AGENT_AUTH=subscription`.
@@ -182,7 +182,7 @@ pub struct Host {
 impl Host {
     /// A variable of the agent's environment.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
-        self.env.get(OsStr::new(name)).map(OsString::as_os_str)
+        self.env.get(OsStr::new(name)).map(AsRef::as_ref)
     }
 }
 

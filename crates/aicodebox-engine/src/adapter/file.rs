@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     BoxFuture,
-    process::{Launch, Stdin},
+    process::{Launch, Stdin, variables},
     run::{RunRequest, SessionChoice},
 };
 
@@ -85,15 +85,11 @@ impl FileAdapter {
     pub(super) fn launch(&self, draft: &mut Draft, host: &Host, cwd: &Path) -> Result<Launch, PlanError> {
         let program = program::find(self.spec.binary.as_deref(), host)?;
         let mut env = host.env.as_ref().clone();
-        for (name, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
-            env.insert(name.into(), value.into());
-        }
-        env.extend(draft.env.drain(..).map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        env.extend(variables([("TERM", "dumb"), ("NO_COLOR", "1")]));
+        env.extend(variables(draft.env.drain(..)));
         for name in &draft.unset {
             env.remove(OsStr::new(name));
         }
-        let mut env: Vec<(OsString, OsString)> = env.into_iter().collect();
-        env.sort_unstable();
         Ok(Launch {
             program,
             args: draft.argv.drain(..).map(OsString::from).collect(),

@@ -1,6 +1,5 @@
 use std::{
     collections::{BTreeMap, HashMap},
-    ffi::OsString,
     path::PathBuf,
     sync::Arc,
 };
@@ -9,7 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Adapter, Draft, FileAdapter, Host, Refusal, RunFile};
-use crate::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy, Workspace};
+use crate::{
+    process::variables,
+    run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy, Workspace},
+};
 
 /// A request, and the machine that it is planned for, as `adapter plan` reads them.
 #[derive(Deserialize)]
@@ -98,7 +100,7 @@ pub fn rehearse(adapter: &FileAdapter, text: &str) -> Result<Value, serde_json::
     let host = Host {
         home: host.home,
         tmp: host.tmp,
-        env: Arc::new(host.env.into_iter().map(|(key, value)| (OsString::from(key), value.into())).collect()),
+        env: Arc::new(variables(host.env)),
         root: host.root,
         subscription: host.subscription,
         binary,

@@ -1,6 +1,5 @@
 use std::{
     collections::HashMap,
-    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,7 +8,7 @@ use std::{
 use super::Inner;
 use crate::{
     adapter::{Adapter, Host},
-    process::Pool,
+    process::{Pool, Variables},
     store::Store,
     workspace::Scratch,
 };
@@ -27,7 +26,7 @@ pub struct EngineConfig {
     /// Home directory of the agent.
     pub home: PathBuf,
     /// The agent's environment, clean of the gateway's secrets.
-    pub agent_env: Arc<HashMap<OsString, OsString>>,
+    pub agent_env: Arc<Variables>,
     /// Whether metered keys are kept from the agent.
     pub subscription: bool,
     /// Program to start instead of the adapter's.

@@ -1,8 +1,22 @@
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::times;
 
 use serde::{Deserialize, Serialize};
+
+/// The variables of an environment by name. Cheap to copy, since every run has its own: the texts are shared.
+pub type Variables = BTreeMap<Arc<OsStr>, Arc<OsStr>>;
+
+/// Variables of these names and values; of two with one name the later counts.
+pub fn variables<N: Into<OsString>, V: Into<OsString>>(texts: impl IntoIterator<Item = (N, V)>) -> Variables {
+    texts.into_iter().map(|(name, value)| (name.into().into(), value.into().into())).collect()
+}
 
 /// How to start one process and how to stop it: pure data, what a keeper gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +26,7 @@ pub struct Launch {
     /// `argv[0]` and the arguments.
     pub args: Vec<OsString>,
     /// The whole environment; nothing is inherited.
-    pub env: Vec<(OsString, OsString)>,
+    pub env: Variables,
     /// Working directory.
     pub cwd: PathBuf,
     /// What it reads.

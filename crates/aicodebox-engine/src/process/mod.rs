@@ -34,7 +34,7 @@ mod utf8;
 mod wire;
 
 pub use error::SpawnError;
-pub use launch::{Launch, Limits, Rlimit, Stdin, StopPlan};
+pub use launch::{Launch, Limits, Rlimit, Stdin, StopPlan, Variables, variables};
 pub use launcher::{LAUNCHER, run_launcher};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use link::LauncherCommand;

@@ -1,6 +1,5 @@
 use std::{
-    collections::HashMap,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -10,7 +9,7 @@ use std::{
 
 use aicodebox_engine::{
     adapter::{Adapter, FileAdapter, Host, Plan, PlanError},
-    process::Stdin,
+    process::{Stdin, variables},
     run::{RunRequest, SessionChoice},
 };
 
@@ -29,7 +28,7 @@ fn host(path: &Path) -> Host {
     Host {
         home: "/home/agent".into(),
         tmp: "/tmp/run".into(),
-        env: Arc::new(env.into_iter().map(|(name, value)| (OsString::from(name), value.into())).collect()),
+        env: Arc::new(variables(env)),
         root: false,
         subscription: false,
         binary: None,
@@ -75,9 +74,7 @@ fn a_launch_has_program_environment_input_and_stop() {
     assert_eq!(plan.launch.cwd, request.workspace.path);
     assert_eq!((plan.launch.stop.signal, plan.launch.stop.grace.as_millis()), (2, 2000));
     assert_eq!(plan.quiet.map(|quiet| quiet.as_secs()), Some(60));
-    let env: HashMap<&OsStr, &OsStr> =
-        plan.launch.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
-    let var = |name: &str| env.get(OsStr::new(name)).and_then(|value| value.to_str());
+    let var = |name: &str| plan.launch.env.get(OsStr::new(name)).and_then(|value| value.to_str());
     assert_eq!((var("TERM"), var("NO_COLOR")), (Some("dumb"), Some("1")));
     assert_eq!((var("RUST_LOG"), var("OPENAI_API_KEY")), (None, None));
     assert!(var("PATH").is_some());
@@ -89,9 +86,8 @@ fn a_file_has_the_last_word_on_its_environment() {
     let text = "schema = 1\nname = \"x\"\nbinary = \"agent\"\n[run]\nstdin = \"{prompt}\"\n[output]\nformat = \"text\"\n\
                 [env]\nTERM = \"ansi\"\nNO_COLOR = false\n";
     let plan = plan(&load(text), &request(), &host(directory.path())).expect("a plan");
-    let var =
-        |name: &str| plan.launch.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    assert_eq!((var("TERM"), var("NO_COLOR")), (Some("ansi".into()), None));
+    let var = |name: &str| plan.launch.env.get(OsStr::new(name)).and_then(|value| value.to_str());
+    assert_eq!((var("TERM"), var("NO_COLOR")), (Some("ansi"), None));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-use std::{collections::HashMap, ffi::OsString, sync::Arc};
+use std::sync::Arc;
 
 use aicodebox_engine::{
     adapter::{Adapter, Host},
-    process::{Launch, Stdin},
+    process::{Launch, Stdin, variables},
 };
 
 use crate::cases::built_in;
@@ -12,7 +12,7 @@ fn host() -> Host {
     Host {
         home: "/home/agent".into(),
         tmp: "/tmp/run".into(),
-        env: Arc::new(HashMap::from([(OsString::from("PATH"), OsString::from("/bin"))])),
+        env: Arc::new(variables([("PATH", "/bin")])),
         root: false,
         subscription: false,
         binary: Some("/bin/sh".into()),

@@ -31,8 +31,10 @@ const PROCESS_DATA: &[&str] = &[
     "StopPlan",
     "Stream",
     "Utf8Chunks",
+    "Variables",
     "lines",
     "tail",
+    "variables",
 ];
 
 /// What starts a process without the launcher. Only `process` may.

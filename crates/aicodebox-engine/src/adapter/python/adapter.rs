@@ -1,5 +1,4 @@
 use std::{
-    collections::HashMap,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -26,7 +25,7 @@ use super::{
 };
 use crate::{
     BoxFuture,
-    process::{Launch, Stdin, StopPlan},
+    process::{Launch, Stdin, StopPlan, Variables, variables},
     run::{Origin, RunRequest},
 };
 
@@ -157,7 +156,7 @@ fn launch(request: &RunRequest, host: &Host, planned: Planned) -> Result<Launch,
     for name in planned.unset {
         env.remove(OsStr::new(&name));
     }
-    env.extend(planned.set.into_iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(variables(planned.set));
     let cwd = request.workspace.path.clone();
     let mut args: Vec<OsString> = planned.argv.into_iter().map(OsString::from).collect();
     let first = args.first_mut().ok_or_else(|| PlanError::Adapter("build_argv gave no words".to_owned()))?;
@@ -166,12 +165,12 @@ fn launch(request: &RunRequest, host: &Host, planned: Planned) -> Result<Launch,
     }
     // As `execvp` with the new environment does: a name with a slash goes from the working directory.
     let name = if first.as_bytes().contains(&b'/') { cwd.join(&*first) } else { PathBuf::from(&*first) };
-    let program = program::locate(&name, env.get(OsStr::new("PATH")).map(OsString::as_os_str))?;
+    let program = program::locate(&name, env.get(OsStr::new("PATH")).map(AsRef::as_ref))?;
     check(&args, &env, request)?;
     Ok(Launch {
         program,
         args,
-        env: env.into_iter().collect(),
+        env,
         cwd,
         stdin: Stdin::Bytes(request.prompt.clone().into_bytes()),
         stop: StopPlan::default(),
@@ -181,11 +180,7 @@ fn launch(request: &RunRequest, host: &Host, planned: Planned) -> Result<Launch,
 }
 
 /// Refuses what no kernel takes, and names the field that is in it.
-fn check(
-    args: &[OsString],
-    env: &HashMap<OsString, OsString>,
-    request: &RunRequest,
-) -> Result<(), PlanError> {
+fn check(args: &[OsString], env: &Variables, request: &RunRequest) -> Result<(), PlanError> {
     if args.iter().any(|word| word.as_bytes().contains(&0)) {
         let message = "a word of the command line holds a NUL byte".to_owned();
         return Err(PlanError::Refused { field: longest(args, request), message });

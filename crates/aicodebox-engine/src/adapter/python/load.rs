@@ -1,5 +1,4 @@
 use std::{
-    collections::HashMap,
     ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
@@ -12,7 +11,7 @@ use super::{
     bridge::{Bridge, Start, StartError},
     link::{NotReady, Wires},
 };
-use crate::process::{Launch, Pool, Stdin, StopPlan};
+use crate::process::{Launch, Pool, Stdin, StopPlan, Variables};
 
 /// Why a Python adapter cannot be used. Every message says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +59,7 @@ pub enum PythonError {
 pub async fn load_python(
     spec: &str,
     pool: Pool,
-    environment: Arc<HashMap<OsString, OsString>>,
+    environment: Arc<Variables>,
     path: Option<&OsStr>,
 ) -> Result<PythonAdapter, PythonError> {
     let parts = spec.split_once(':').filter(|(module, class)| is_path(module) && is_path(class));
@@ -69,11 +68,12 @@ pub async fn load_python(
     }
     let python = program::locate(Path::new("python3"), path)
         .map_err(|_| PythonError::NoPython(path.unwrap_or_default().to_string_lossy().into_owned()))?;
-    let mut environment = HashMap::clone(&environment);
+    let mut environment = Variables::clone(&environment);
     if let Some(paths) = environment.get_mut(OsStr::new("PYTHONPATH")) {
-        *paths = absolute(paths).map_err(|error| PythonError::Spawn(format!("PYTHONPATH: {error}")))?;
+        let whole = absolute(paths).map_err(|error| PythonError::Spawn(format!("PYTHONPATH: {error}")))?;
+        *paths = whole.into();
     }
-    let launch = launch(python, spec, &environment);
+    let launch = launch(python, spec, environment);
     let start: Start = Box::new(move || {
         let (pool, launch) = (pool.clone(), launch.clone());
         Box::pin(async move {
@@ -108,7 +108,7 @@ fn is_path(name: &str) -> bool {
         .all(|part| !part.is_empty() && !part.starts_with('-') && !part.contains(char::is_whitespace))
 }
 
-fn launch(python: PathBuf, spec: &str, environment: &HashMap<OsString, OsString>) -> Launch {
+fn launch(python: PathBuf, spec: &str, environment: Variables) -> Launch {
     Launch {
         // UTF-8 whatever the locale says; by a flag, since a variable would reach the agents.
         args: [
@@ -124,7 +124,7 @@ fn launch(python: PathBuf, spec: &str, environment: &HashMap<OsString, OsString>
         .map(OsStr::to_owned)
         .to_vec(),
         program: python,
-        env: environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        env: environment,
         // `-m` looks for modules in the working directory first: it must not be one that agents write to.
         cwd: PathBuf::from("/"),
         stdin: Stdin::Piped,

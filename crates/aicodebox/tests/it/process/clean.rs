@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use aicodebox_engine::process::Rlimit;
+use aicodebox_engine::process::{Rlimit, variables};
 use nix::{
     libc,
     sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask},
@@ -61,8 +61,8 @@ async fn no_descriptor_comes_along() {
 async fn words_arrive_as_they_are() {
     let pool = pool().await;
     let mut launch = agent("--env");
-    launch.env = vec![("EMPTY".into(), "".into()), ("B".into(), "a=b c\n".into())];
-    assert_eq!(run(&pool, launch).await.1, b"EMPTY=\0B=a=b c\n\0");
+    launch.env = variables([("EMPTY", ""), ("B", "a=b c\n")]);
+    assert_eq!(run(&pool, launch).await.1, b"B=a=b c\n\0EMPTY=\0");
     let launch = agent_with(["--args", "--say", "", "--say", "--model x"]);
     let (_, stdout) = run(&pool, launch).await;
     assert_eq!(stdout, b"fake-agent\0--args\0--say\0\0--say\0--model x\0\n--model x\n");

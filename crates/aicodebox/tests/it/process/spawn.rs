@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use aicodebox_engine::{
-    process::{Launch, Limits, Pool, SpawnError, Stop},
+    process::{Launch, Limits, Pool, SpawnError, Stop, variables},
     run::{EndedBy, ExitStatus},
 };
 
@@ -69,7 +69,7 @@ async fn arguments_have_limits() {
     assert!(matches!(error, SpawnError::TooBig { bytes } if bytes > 10_000_000), "{error}");
     // Far more than a socket's buffer, still allowed.
     let mut launch = agent("--say many");
-    launch.env = (0..10).map(|at| (format!("V{at}").into(), "x".repeat(100_000).into())).collect();
+    launch.env = variables((0..10).map(|at| (format!("V{at}"), "x".repeat(100_000))));
     assert_eq!(run(&pool, launch).await.1, b"many\n");
 }
 

@@ -8,7 +8,7 @@ use std::{
 use aicodebox_engine::{
     process::{
         Flow, LAUNCHER, Launch, LauncherCommand, Limits, Output, Pool, SpawnError, Stdin, Stop, StopPlan,
-        Stream,
+        Stream, variables,
     },
     run::{Exit, ExitStatus},
 };
@@ -36,7 +36,7 @@ pub(super) fn agent_with(steps: impl IntoIterator<Item = impl Into<OsString>>) -
     Launch {
         program: AGENT.into(),
         args,
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        env: variables([("PATH", "/usr/bin:/bin")]),
         cwd: std::env::temp_dir(),
         stdin: Stdin::Null,
         stop: StopPlan { grace: Duration::from_millis(500), ..StopPlan::default() },

@@ -1,6 +1,5 @@
 use std::{
-    collections::HashMap,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,7 +8,7 @@ use std::{
 use aicodebox_engine::{
     adapter::python::{PythonAdapter, PythonError, load_python},
     engine::{Engine, EngineConfig, WhenBusy},
-    process::{LAUNCHER, LauncherCommand, Pool},
+    process::{LAUNCHER, LauncherCommand, Pool, Variables, variables},
     run::{Failure, FailureKind, Origin, RunEvent, RunOutcome, RunRequest, Verdict},
     store::MemoryStore,
     workspace::{Scratch, Workspaces},
@@ -28,11 +27,11 @@ pub(crate) fn python_path() -> String {
     format!("{}:{}", crate_.join("../../docker/python").display(), crate_.join("tests/python").display())
 }
 
-pub(super) fn environment(python_path: &str) -> HashMap<OsString, OsString> {
+pub(super) fn environment(python_path: &str) -> Variables {
     let path = path_of_this_test();
-    let variables = [("PYTHONPATH", python_path), ("OURS", "key"), ("GONE", "not yet")];
-    let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
-    variables.chain([("PATH".into(), path)]).collect()
+    let ours = [("PYTHONPATH", python_path), ("OURS", "key"), ("GONE", "not yet")]
+        .map(|(name, value)| (name, value.into()));
+    variables(ours.into_iter().chain([("PATH", path)]))
 }
 
 pub(super) async fn pool() -> Pool {
@@ -40,10 +39,7 @@ pub(super) async fn pool() -> Pool {
     Pool::start(command, 66).await.unwrap()
 }
 
-pub(super) async fn load(
-    spec: &str,
-    environment: HashMap<OsString, OsString>,
-) -> Result<PythonAdapter, PythonError> {
+pub(super) async fn load(spec: &str, environment: Variables) -> Result<PythonAdapter, PythonError> {
     let path = environment.get(OsStr::new("PATH")).cloned();
     load_python(spec, pool().await, Arc::new(environment), path.as_deref()).await
 }
@@ -53,7 +49,7 @@ impl Box_ {
         let directory = tempfile::tempdir().unwrap();
         let pool = pool().await;
         let agent_env = Arc::new(environment(&python_path()));
-        let path = agent_env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+        let path = agent_env.get(OsStr::new("PATH")).map(AsRef::as_ref);
         let adapter = load_python(spec, pool.clone(), agent_env.clone(), path).await.unwrap();
         let engine = Engine::new(EngineConfig {
             adapter: Arc::new(adapter),

@@ -5,6 +5,7 @@ use aicodebox_engine::{
         Adapter,
         python::{PythonError, load_python},
     },
+    process::variables,
     run::Verdict,
 };
 
@@ -51,7 +52,7 @@ async fn relative_paths_are_meant_from_where_the_server_was_started() {
 async fn without_python_it_says_so() {
     let empty = tempfile::tempdir().unwrap();
     let mut environment = environment(&python_path());
-    environment.insert("PATH".into(), empty.path().into());
+    environment.extend(variables([("PATH", empty.path())]));
     match load("plain:Plain", environment).await.err() {
         Some(PythonError::NoPython(_)) => {}
         other => panic!("{other:?}"),
