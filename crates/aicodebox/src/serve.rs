@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::{
     callback::{SCHEDULE, Sender},
-    config::{ApiConfig, Config, Environment, Foreground, McpConfig, Modes},
+    config::{ApiConfig, CallbackConfig, Config, Environment, Foreground, McpConfig, Modes},
     fetch::Fetcher,
     rest,
     setup::{self, SetupError},
@@ -103,7 +103,7 @@ pub(crate) async fn serve(
     let (scheduler, control) = jobs.unzip();
     let serving = serve_http(
         &config,
-        modes.http,
+        (modes.http, modes.callbacks),
         listener,
         (&engine, workspaces, scratch, control, store),
         stop.clone(),
@@ -145,7 +145,7 @@ pub(crate) async fn serve(
 /// What listens, where anything does.
 async fn serve_http(
     config: &Config,
-    wanted: Option<Foreground>,
+    (wanted, callbacks): (Option<Foreground>, Option<CallbackConfig>),
     listener: Option<TcpListener>,
     (engine, workspaces, scratch, cron, store): (
         &Engine,
@@ -168,8 +168,9 @@ async fn serve_http(
         Foreground::Api(api, _) => api.max_body,
         Foreground::Mcp(_, mcp) => mcp.max_body,
     };
-    let fetcher = config.callback_secret.is_some().then(|| Fetcher::new(config.callback_hosts.clone()));
-    let api = Api::new(engine.clone(), workspaces, scratch, config, max_body, fetcher.clone(), cron);
+    let callbacks = callbacks.map(|config| (Fetcher::new(config.hosts), config.secret));
+    let fetcher = callbacks.as_ref().map(|(fetcher, _secret)| fetcher.clone());
+    let api = Api::new(engine.clone(), workspaces, scratch, config, max_body, fetcher, cron);
     let chat = |api: Api, wanted: &ApiConfig| {
         let models = Models::new(engine.adapter(), &config.models, wanted.strict_models);
         let chats = Chats::new(api, models, Fetcher::new(Vec::new()), wanted);
@@ -182,7 +183,7 @@ async fn serve_http(
         }
         Foreground::Mcp(_, config) => http::alone(api, mcp(config, &["/", "/mcp", "/mcp/"])),
     };
-    let sender = fetcher.zip(config.callback_secret.clone()).map(|(fetcher, secret)| Sender {
+    let sender = callbacks.map(|(fetcher, secret)| Sender {
         store,
         fetcher,
         secret,

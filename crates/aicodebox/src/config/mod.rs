@@ -4,6 +4,7 @@
 //! `serve` serves, so that `run` in a box does not stumble over the API's token.
 
 mod agent_environment;
+mod callbacks;
 mod environment;
 mod mcp;
 mod modes;
@@ -17,6 +18,7 @@ mod variable;
 mod wanted;
 
 pub(crate) use agent_environment::path_with_programs;
+pub(crate) use callbacks::CallbackConfig;
 pub(crate) use environment::Environment;
 pub(crate) use mcp::{McpConfig, Names};
 pub(crate) use modes::{Access, ApiConfig, ChatAsides, ChatWorkspace, Cors, Foreground, local_port};

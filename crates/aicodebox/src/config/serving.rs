@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 use aicodebox_engine::adapter::load_adapter;
 
 use super::{
-    Config, ConfigError, CronConfig, Environment, Foreground, Reader, TelegramAccess, TelegramConfig,
-    telegram, variable::*, wanted::is_on,
+    CallbackConfig, Config, ConfigError, CronConfig, Environment, Foreground, Reader, TelegramAccess,
+    TelegramConfig, telegram, variable::*, wanted::is_on,
 };
 
 /// What `serve` serves: at least one of the first three.
@@ -20,6 +20,8 @@ pub(crate) struct Modes {
     pub(crate) access: Option<TelegramAccess>,
     /// Where the scheduler keeps its history, on or off.
     pub(crate) cron_history: PathBuf,
+    /// Who signs callbacks, and where they may go.
+    pub(crate) callbacks: Option<CallbackConfig>,
     /// The bot was asked for and gives way.
     pub(crate) bot_gives_way: bool,
 }
@@ -38,12 +40,14 @@ impl Modes {
         let access = if telegram || cron { TelegramAccess::read(reader) } else { None };
         let bot = (telegram && !api).then(|| TelegramConfig::read(reader, access.clone(), state_dir));
         let jobs = cron.then(|| CronConfig::read(reader, state_dir));
+        let callbacks = CallbackConfig::read(reader);
         Some(Self {
             http,
             telegram: whole(bot)?,
             cron: whole(jobs)?,
             access,
             cron_history: telegram::cron_history(reader, state_dir),
+            callbacks,
             bot_gives_way: telegram && api,
         })
     }

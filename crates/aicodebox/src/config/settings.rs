@@ -1,8 +1,6 @@
 use std::{path::PathBuf, time::Duration};
 
-use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
-use url::Host;
 
 use super::{ConfigError, Environment, Reader, environment::is_prefix, variable::*};
 
@@ -47,10 +45,6 @@ pub(crate) struct Config {
     pub(crate) run_ttl: Duration,
     /// How many bytes the run store may have.
     pub(crate) store_max_bytes: u64,
-    /// Key that signs callbacks; without one there are none.
-    pub(crate) callback_secret: Option<SecretString>,
-    /// Hosts that callbacks may reach whatever their address.
-    pub(crate) callback_hosts: Vec<String>,
     /// Whether callers may add words to the command line.
     pub(crate) allow_extra_args: bool,
     /// `no_new_privs` for agents.
@@ -121,8 +115,6 @@ impl Config {
             idle_timeout: reader.limit(&IDLE_TIMEOUT),
             run_ttl: reader.duration(&RUN_TTL),
             store_max_bytes: reader.size(&STORE_MAX_BYTES),
-            callback_secret: reader.secret(&CALLBACK_SECRET),
-            callback_hosts: callback_hosts(reader),
             allow_extra_args: reader.boolean(&ALLOW_EXTRA_ARGS),
             no_new_privs: reader.boolean(&NO_NEW_PRIVS),
             logging: Logging::read(reader),
@@ -169,21 +161,6 @@ fn default_model(reader: &mut Reader<'_>) -> Option<String> {
         reader.fault(&DEFAULT_MODEL, format_args!("expected a model, found {model:?}, which begins with -"));
     }
     model
-}
-
-fn callback_hosts(reader: &mut Reader<'_>) -> Vec<String> {
-    let hosts = reader.list(&CALLBACK_ALLOWED_HOSTS);
-    // As it stands in a URL; a port is no part of it, and a pattern would match nothing.
-    let is_host = |host: &str| {
-        !host.contains('*') && Host::parse(host).is_ok_and(|parsed| parsed.to_string() == host.to_lowercase())
-    };
-    for host in hosts.iter().filter(|host| !is_host(host)) {
-        reader.fault(
-            &CALLBACK_ALLOWED_HOSTS,
-            format_args!("expected hosts such as hooks.example, 10.0.0.7 or [fd00::7], found {host:?}"),
-        );
-    }
-    hosts
 }
 
 impl Logging {
@@ -252,39 +229,11 @@ mod tests {
 
     #[test]
     fn what_could_only_fail_later_is_refused() {
-        for (name, wrong) in [
-            ("AICODEBOX_DEFAULT_MODEL", "-x"),
-            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "good.example,http://x/"),
-            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "good.example:80"),
-            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "*"),
-            ("AICODEBOX_CALLBACK_ALLOWED_HOSTS", "fd00::7"),
-            ("AICODEBOX_PREFIX", "AICODEBOX"),
-        ] {
+        for (name, wrong) in [("AICODEBOX_DEFAULT_MODEL", "-x"), ("AICODEBOX_PREFIX", "AICODEBOX")] {
             let ConfigError(faults) = read(&[(name, wrong)]).unwrap_err();
             assert!(faults.len() == 1 && faults[0].starts_with(&format!("{name}: expected")), "{faults:?}");
         }
-        let hosts = "hooks.example, Receiver, 10.0.0.7, [fd00::7], localhost";
-        let config =
-            read(&[("AICODEBOX_CALLBACK_ALLOWED_HOSTS", hosts), ("AICODEBOX_DEFAULT_MODEL", "x-1")]).unwrap();
-        assert_eq!(config.callback_hosts.len(), 5);
-    }
-
-    #[test]
-    fn a_secret_that_nobody_could_send_is_refused_and_not_shown() {
-        for wrong in [" hush", "hush ", "hu\nsh", "hush\n", "hu\tsh", "hu\u{7f}sh"] {
-            let ConfigError(faults) = read(&[("AICODEBOX_CALLBACK_SECRET", wrong)]).unwrap_err();
-            assert!(
-                faults.len() == 1 && faults[0].starts_with("AICODEBOX_CALLBACK_SECRET: expected"),
-                "{faults:?}"
-            );
-            assert!(!faults[0].contains("hu"), "{faults:?}");
-            let file = tempfile::NamedTempFile::new().unwrap();
-            let path = file.path().to_str().unwrap();
-            std::fs::write(path, format!("{wrong}\n")).unwrap();
-            assert!(read(&[("AICODEBOX_CALLBACK_SECRET_FILE", path)]).is_err(), "{wrong:?}");
-            std::fs::write(path, "hu sh\n").unwrap();
-            assert!(read(&[("AICODEBOX_CALLBACK_SECRET_FILE", path)]).is_ok());
-        }
+        assert!(read(&[("AICODEBOX_DEFAULT_MODEL", "x-1")]).is_ok());
     }
 
     #[test]

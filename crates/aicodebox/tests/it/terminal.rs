@@ -30,6 +30,17 @@ fn the_answer_is_on_stdout_and_the_exit_code_is_the_agents() {
 }
 
 #[test]
+fn a_secret_of_the_servers_that_cannot_be_read_is_no_business_of_a_command() {
+    // By `docker exec`, who types it is not root, whose the file is.
+    let home = Home::new(SHELL);
+    for name in ["AICODEBOX_CALLBACK_SECRET_FILE", "AICODEBOX_API_MODE_TOKEN_FILE"] {
+        Finished::of(home.command("run").env(name, "/none/of/yours").arg("echo hi")).code(0);
+        Finished::of(home.command("serve").env("AICODEBOX_API_MODE", "1").env(name, "/none/of/yours"))
+            .code(78);
+    }
+}
+
+#[test]
 fn the_prompt_may_come_from_stdin_and_the_workspace_from_an_option() {
     let home = Home::new(SHELL);
     std::fs::create_dir(home.path("elsewhere")).unwrap();
