@@ -51,3 +51,13 @@ class Scripted(Lines):
 
     name = "scripted"
     binary = "sh"
+
+
+class Lenient(Scripted):
+    """The same, of a class that passes over what it cannot read."""
+
+    def parse_stream_event(self, line, req):
+        try:
+            return super().parse_stream_event(line, req)
+        except ValueError:
+            return None

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     BoxFuture,
-    process::{Flow, Lines, MAX_LINE, Stream},
+    process::{Flow, Line, Lines, MAX_LINE, Stream},
     run::{EventSink, Exit, Failure, Finish, NativeRecord, Notice, RunEvent, SessionId},
 };
 
@@ -64,6 +64,8 @@ struct Queue {
     bytes: usize,
     /// Lines that did not fit.
     dropped: u64,
+    /// Lines that were too long and lost their end.
+    cut: u64,
     ended: bool,
 }
 
@@ -89,7 +91,7 @@ impl OutputReader for StreamReader {
     fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
         if stream == Stream::Stdout {
             let mut queue = lock(&self.backlog.queue);
-            self.lines.feed(bytes, |line| queue.push(line.bytes));
+            self.lines.feed(bytes, |line| queue.push(line));
             drop(queue);
             self.backlog.more.notify_one();
         }
@@ -98,16 +100,18 @@ impl OutputReader for StreamReader {
 
     fn finish(mut self: Box<Self>, exit: Exit) -> BoxFuture<'static, Result<Reading, ReadError>> {
         Box::pin(async move {
-            let dropped = {
+            let (dropped, cut) = {
                 let mut queue = lock(&self.backlog.queue);
-                self.lines.end(|line| queue.push(line.bytes));
+                self.lines.end(|line| queue.push(line));
                 queue.ended = true;
-                queue.dropped
+                (queue.dropped, queue.cut)
             };
             self.backlog.more.notify_one();
             if dropped > 0 {
-                let message = format!("{dropped} lines were left out: parse_stream_event did not keep up");
-                self.events.push(RunEvent::Notice(Notice { code: "truncated".into(), message }));
+                self.truncated(format!("{dropped} lines were left out: parse_stream_event did not keep up"));
+            }
+            if cut > 0 {
+                self.truncated(format!("{cut} lines of more than {} MiB lost their end", MAX_LINE >> 20));
             }
             let limit = if exit.ended_by.stopped() { LIMIT_STOPPED } else { LIMIT_REST };
             let late = timeout(limit, self.task.join_next()).await.is_err();
@@ -117,6 +121,9 @@ impl OutputReader for StreamReader {
                 let empty = Heard { said: Said::default(), text: Clip::new(0) };
                 std::mem::replace(&mut *heard, empty)
             };
+            if text.is_cut() {
+                self.truncated("the answer was too long: its middle was left out".into());
+            }
             said.text = text.into_text();
             said.broken = match self.backlog.failed.get() {
                 Some(failure) => Some(failure.message.clone()),
@@ -129,13 +136,20 @@ impl OutputReader for StreamReader {
     }
 }
 
+impl StreamReader {
+    fn truncated(&self, message: String) {
+        self.events.push(RunEvent::Notice(Notice { code: "truncated".into(), message }));
+    }
+}
+
 impl Queue {
-    fn push(&mut self, line: &[u8]) {
-        if self.bytes + line.len() > MAX_BACKLOG {
+    fn push(&mut self, line: Line<'_>) {
+        if self.bytes + line.bytes.len() > MAX_BACKLOG {
             self.dropped += 1;
             return;
         }
-        let line = String::from_utf8_lossy(line).into_owned();
+        self.cut += u64::from(line.truncated);
+        let line = String::from_utf8_lossy(line.bytes).into_owned();
         self.bytes += line.len();
         self.lines.push_back(line);
     }

@@ -1,4 +1,4 @@
-use aicodebox_engine::run::{AgentFault, FailureKind, Finish, Origin, RunEvent, Verdict};
+use aicodebox_engine::run::{AgentFault, FailureKind, Finish, Origin, RunEvent, RunRequest, Verdict};
 use serde_json::json;
 
 use super::fixture::{Box_, failure};
@@ -72,6 +72,27 @@ async fn the_classs_own_reading_of_a_schema_counts() {
     assert!(told.starts_with("the answer is not valid JSON"), "{told}");
     // The task is restated in the next prompt, which is no JSON line: the class raises, and nothing is asked again.
     assert_eq!(outcome.attempts.len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_too_long_is_said() {
+    let box_ = Box_::new("lines:Lenient").await;
+    let script = r#"head -c 9000000 /dev/zero | tr '\0' x; echo
+        for half in 1 2; do printf '{"type":"text","text":"'; head -c 5000000 /dev/zero | tr '\0' y; echo '"}'; done"#;
+    let request = RunRequest { stream: true, ..box_.request(script, Origin::OpenAi) };
+    let (outcome, events) = box_.run(request).await;
+    assert!(
+        outcome.text.starts_with("yy")
+            && outcome.text.contains("bytes left out")
+            && outcome.text.ends_with("yy")
+    );
+    let notices = events.iter().filter_map(|event| match event {
+        RunEvent::Notice(notice) if notice.code == "truncated" => Some(notice.message.as_str()),
+        _ => None,
+    });
+    let expected =
+        ["1 lines of more than 8 MiB lost their end", "the answer was too long: its middle was left out"];
+    assert_eq!(notices.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
