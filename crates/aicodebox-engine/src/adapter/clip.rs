@@ -62,7 +62,7 @@ impl Clip {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self { half: self.half, bytes: Vec::new(), end: None, oldest: 0, dropped: 0 };
+        *self = Self { half: self.half, ..Self::new(0) };
     }
 
     /// The text, with a mark where something is missing.

@@ -10,15 +10,10 @@ const PIECE: usize = 256 << 10;
 /// At most so many pieces of one part: 1 GiB.
 const MOST: u64 = 1 << 12;
 
-static NOTHING: Capture = Capture::EMPTY;
-
-fn captures(outcome: &RunOutcome) -> [&Capture; 2] {
-    outcome.exit.as_ref().map_or([&NOTHING, &NOTHING], |exit| [&exit.stdout, &exit.stderr])
-}
-
 /// Writes it down. Once more is no harm.
 pub(super) fn write(connection: &Connection, run: i64, outcome: &RunOutcome) -> rusqlite::Result<()> {
-    let [stdout, stderr] = captures(outcome);
+    let nothing = Capture::EMPTY;
+    let [stdout, stderr] = outcome.exit.as_ref().map_or([&nothing; 2], |exit| [&exit.stdout, &exit.stderr]);
     let mut row = [outcome.text.as_bytes(), &stdout.head, &stdout.tail, &stderr.head, &stderr.tail];
     for (part, bytes) in (0..).zip(&mut row).filter(|(_part, bytes)| bytes.len() > PIECE) {
         for (number, piece) in (0..MOST).zip(std::mem::take(bytes).chunks(PIECE)) {
