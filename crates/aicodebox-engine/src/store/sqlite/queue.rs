@@ -172,7 +172,10 @@ impl Wake for Queue {
         if state.events_due.is_none() {
             let due = Instant::now() + EVENTS_WAIT;
             state.events_due = Some(due);
-            self.rouse(state, due);
+            // Before a job that waits the writer looks anyway.
+            if state.jobs_due.is_none() {
+                self.rouse(state, due);
+            }
         }
     }
 
@@ -211,6 +214,24 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(written(&queue), 1, "its end did not come");
         assert!(begun.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn the_events_of_a_run_that_begins_are_no_reason_to_wake_the_writer() {
+        let queue = Arc::new(Queue::default());
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| written(&queue));
+            while queue.state().looks_at.is_none() {
+                std::thread::yield_now();
+            }
+            begin(&queue);
+            queue.soon();
+            assert!(queue.state().looks_at.is_some(), "it was woken");
+            drop(queue.push(Command::Purge(RunId::random())));
+            assert_eq!(writer.join().unwrap(), 2);
+            // And they are not forgotten.
+            assert!(matches!(queue.next(Duration::from_secs(20)), Turn::Write { events: true, .. }));
+        });
     }
 
     #[test]
