@@ -107,7 +107,7 @@ def demo(box: Box) -> None:
 def main() -> int:
     # A demo that is told to end still stops its server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    title("0. Building (the first build takes minutes: ten on two cores)")
+    title("0. Building (the first build takes minutes: some seven on two cores)")
     program = build()
     say(f"built {program}")
 

@@ -241,9 +241,17 @@ impl Store for MemoryStore {
         let inner = self.inner();
         let waiting = inner.runs.values().filter_map(|kept| kept.callback.as_ref());
         let waiting = waiting.filter_map(|(callback, due)| Some((callback, (*due)?)));
-        let (due, later): (Vec<_>, Vec<_>) = waiting.partition(|(_callback, due)| *due <= now);
+        let (mut due, later): (Vec<_>, Vec<_>) = waiting.partition(|(_callback, due)| *due <= now);
         let next = later.iter().map(|(_callback, due)| *due).min();
-        ready((due.into_iter().map(|(callback, _due)| callback.clone()).collect(), next))
+        due.sort_by_key(|(_callback, due)| *due);
+        let mut places = HashMap::new();
+        due.retain(|(callback, _due)| {
+            let place = places.entry(Callback::receiver(&callback.url)).or_insert(0);
+            *place += 1;
+            *place <= Callback::OF_ONE_RECEIVER
+        });
+        let due = due.into_iter().map(|(callback, _due)| callback.clone());
+        ready((due.take(Callback::AT_ONCE.into()).collect(), next))
     }
 
     fn callback_tried(&self, id: RunId, next: Option<SystemTime>) -> Stored<'_, ()> {

@@ -66,8 +66,9 @@ pub trait Store: Send + Sync {
     /// Remembers them, or forgets them (`None`).
     fn keep_totals(&self, id: SessionId, totals: Option<SessionTotals>) -> Stored<'_, ()>;
 
-    /// The callbacks of finished runs that are due at `now`, the longest due first, at most 64; and when the next
-    /// one is.
+    /// The callbacks of finished runs that are due at `now`, the longest due first, at most 64 and at most
+    /// [`OF_ONE_RECEIVER`](Callback::OF_ONE_RECEIVER); and when the next one is. One that is being sent is due until it
+    /// was [tried](Self::callback_tried), and counts.
     fn callbacks(&self, now: SystemTime) -> Stored<'_, (Vec<Callback>, Option<SystemTime>)>;
 
     /// A try was made; the next is due at `next`, or never.

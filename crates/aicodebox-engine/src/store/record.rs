@@ -113,3 +113,34 @@ pub struct Callback {
     /// How many tries there were.
     pub tries: u32,
 }
+
+impl Callback {
+    /// So many are due at a time,
+    pub(super) const AT_ONCE: u8 = 64;
+    /// and so many of one receiver: one that hangs leaves the others their turn.
+    pub const OF_ONE_RECEIVER: u8 = 4;
+
+    /// Who gets what is sent to `url`: its host and port.
+    pub(super) fn receiver(url: &str) -> &str {
+        let rest = url.split_once("://").map_or(url, |(_scheme, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority.rsplit('@').next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Callback;
+
+    #[test]
+    fn a_receiver_is_a_host_with_its_port() {
+        for (url, receiver) in [
+            ("https://a.example/hook/1?x=http://b", "a.example"),
+            ("http://me:secret@a.example:81", "a.example:81"),
+            ("http://[::1]:80?run=1", "[::1]:80"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(Callback::receiver(url), receiver);
+        }
+    }
+}

@@ -29,7 +29,8 @@ pub(crate) const SCHEDULE: &[Duration] = &[
     Duration::from_secs(14 * 60),
     Duration::from_secs(40 * 60),
 ];
-/// So many are sent at the same time, each of another run. One takes [30 s](Fetcher::post) at most.
+/// So many are sent at the same time, each of another run, and [few](Callback::OF_ONE_RECEIVER) to one receiver. One takes
+/// [30 s](Fetcher::post) at most.
 const TOGETHER: usize = 16;
 /// How often one looks without being told: a run whose end could not be stored at once tells nobody.
 const LOOK: Duration = Duration::from_secs(60);
@@ -192,6 +193,12 @@ mod tests {
 
     async fn finished(url: &str) -> (Arc<dyn Store>, RunId) {
         let store = MemoryStore::new(Duration::from_secs(60), 1 << 20);
+        let id = finish(&store, url).await;
+        (Arc::new(store), id)
+    }
+
+    /// A run that is over and calls back there.
+    async fn finish(store: &MemoryStore, url: &str) -> RunId {
         let id = RunId::random();
         let run = NewRun {
             callback: Some(url.to_owned()),
@@ -200,7 +207,7 @@ mod tests {
         store.create(run).await.unwrap();
         let outcome = RunOutcome { text: "hi".into(), ..RunOutcome::bare(id, Verdict::Ok) };
         store.finish(id, Arc::new(outcome)).await.unwrap();
-        (Arc::new(store), id)
+        id
     }
 
     fn sender(store: Arc<dyn Store>, schedule: &'static [Duration]) -> Sender {
@@ -251,6 +258,25 @@ mod tests {
         assert_eq!((due[0].id, due[0].tries), (id, 1));
         let hour: Duration = SCHEDULE.iter().sum();
         assert!(hour.as_secs().abs_diff(3_600) < 60, "{hour:?}");
+    }
+
+    #[tokio::test]
+    async fn many_runs_of_one_that_hangs_leave_places_for_others() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (url, got) = receiver(&[200]);
+        let store = MemoryStore::new(Duration::from_secs(60), 1 << 20);
+        for _ in 0..=TOGETHER {
+            finish(&store, &format!("http://{}/hook", silent.local_addr().unwrap())).await;
+        }
+        let last = finish(&store, &url).await;
+        let sender = sender(Arc::new(store), SCHEDULE);
+        let mut sending = Sending::default();
+        while sender.store.callbacks(SystemTime::now()).await.unwrap().0.iter().any(|due| due.id == last) {
+            sender.begin_due(&mut sending).await;
+            sending.next_end().await;
+        }
+        assert_eq!(got.try_iter().count(), 1);
+        assert_eq!(sending.runs.len(), usize::from(Callback::OF_ONE_RECEIVER), "they are still waited for");
     }
 
     #[tokio::test]

@@ -101,10 +101,7 @@ fn one_caller_who_leaves_does_not_end_the_run_of_the_others() {
     let first = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
     eventually("it runs", || (times(&server) > 0).then_some(()));
     let second = server.open("POST", "/run", &[("Idempotency-Key", "a")], Some(body.to_string()));
-    // The second is in the server for sure when its request has been read; the third tells by its answer.
-    let fetched = json!({"prompt": "echo x", "async": true, "workspace": "b"});
-    server.run(fetched).status(200);
-    thread::sleep(std::time::Duration::from_millis(100));
+    // The second may be read before or after the first has left: the run goes on for it either way.
     drop(first);
     server.log.wait("the client went away");
     fs::write(server.workspace().join("go"), "").unwrap();

@@ -18,9 +18,6 @@ use crate::{
     store::{Callback, LoggedEvent, RunFilter, RunPage, RunRecord, RunSummary, SessionPlace},
 };
 
-/// At most this many callbacks are read at once.
-const CALLBACKS: i64 = 64;
-
 pub(super) fn run(connection: &Connection, id: RunId) -> rusqlite::Result<Option<RunRecord>> {
     let found = connection
         .prepare_cached("SELECT * FROM run WHERE id = ?1")?
@@ -158,21 +155,19 @@ pub(super) fn callbacks(
     connection: &Connection,
     now: SystemTime,
 ) -> rusqlite::Result<(Vec<Callback>, Option<SystemTime>)> {
+    let now = to_millis(now);
     let mut statement = connection.prepare_cached(
-        "SELECT id, url, tries, due FROM callback JOIN run ON run = number
-         WHERE due IS NOT NULL ORDER BY due LIMIT ?1",
+        "SELECT id, url, tries FROM run JOIN (
+             SELECT run, url, tries, due, row_number() OVER (PARTITION BY receiver ORDER BY due) AS place
+             FROM callback WHERE due <= ?1
+         ) ON run = number
+         WHERE place <= ?2 ORDER BY due LIMIT ?3",
     )?;
-    let rows = statement.query_map([CALLBACKS], |row| {
-        let callback = Callback { id: to_id(row.get(0)?), url: row.get(1)?, tries: row.get(2)? };
-        Ok((callback, row.get::<_, i64>(3)?))
+    let rows = statement.query_map(params![now, Callback::OF_ONE_RECEIVER, Callback::AT_ONCE], |row| {
+        Ok(Callback { id: to_id(row.get(0)?), url: row.get(1)?, tries: row.get(2)? })
     })?;
-    let mut due = Vec::new();
-    for row in rows {
-        let (callback, at) = row?;
-        if at > to_millis(now) {
-            return Ok((due, Some(from_millis(at))));
-        }
-        due.push(callback);
-    }
-    Ok((due, None))
+    let due = rows.collect::<Result<_, _>>()?;
+    let mut next = connection.prepare_cached("SELECT min(due) FROM callback WHERE due > ?1")?;
+    let next: Option<i64> = next.query_row([now], |row| row.get(0))?;
+    Ok((due, next.map(from_millis)))
 }

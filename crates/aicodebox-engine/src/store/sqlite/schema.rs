@@ -115,6 +115,10 @@ const STEPS: &[&str] = &[
     "
     ALTER TABLE answer_piece RENAME TO outcome_piece; -- place: 65536 * run + 4096 * part + number of the piece
 ",
+    "
+    ALTER TABLE callback ADD COLUMN receiver TEXT NOT NULL DEFAULT ''; -- host and port
+    CREATE INDEX callback_by_receiver ON callback (receiver, due) WHERE due IS NOT NULL;
+",
 ];
 
 /// The version of the tables that this program knows.

@@ -352,6 +352,31 @@ async fn callbacks_wait_for_the_end_and_then_for_their_time() {
 }
 
 #[tokio::test]
+async fn a_receiver_has_few_callbacks_due_at_a_time() {
+    let dir = TempDir::new().unwrap();
+    let store = open(dir.path());
+    let mut runs = Vec::new();
+    for url in ["http://a/1", "http://a/2", "http://a/3", "http://a/4", "http://a/5", "http://b"] {
+        let run = NewRun { callback: Some(url.into()), ..new_run(&store) };
+        let id = run.id;
+        store.create(run).await.unwrap();
+        store.finish(id, outcome(id, "x")).await.unwrap();
+        runs.push(id);
+    }
+    let due = async || {
+        let due = store.callbacks(SystemTime::now()).await.unwrap().0;
+        let mut due: Vec<_> = due.into_iter().map(|callback| callback.url).collect();
+        due.sort();
+        due
+    };
+    let first = due().await;
+    assert_eq!(first.len(), 5, "{first:?}");
+    assert_eq!(first.last().unwrap(), "http://b");
+    store.callback_tried(runs[0], None).await.unwrap();
+    assert_eq!(due().await, ["http://a/2", "http://a/3", "http://a/4", "http://a/5", "http://b"]);
+}
+
+#[tokio::test]
 async fn sessions_and_their_counters_outlive_runs() {
     let dir = TempDir::new().unwrap();
     let place = |key: &str| SessionPlace {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     run::{RunId, RunOutcome, RunStatus},
-    store::{EventLog, NewRun},
+    store::{Callback, EventLog, NewRun},
 };
 
 /// Sessions and their counters are kept this long after their last run.
@@ -157,8 +157,8 @@ fn create(connection: &Connection, run: &NewRun, end: Option<&End>) -> rusqlite:
     }
     if let Some(url) = &run.callback {
         connection
-            .prepare_cached("INSERT INTO callback (run, url) VALUES (?1, ?2)")?
-            .execute(params![number, url])?;
+            .prepare_cached("INSERT INTO callback (run, url, receiver) VALUES (?1, ?2, ?3)")?
+            .execute(params![number, url, Callback::receiver(url)])?;
     }
     Ok(number)
 }

@@ -4,7 +4,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::any,
@@ -64,7 +64,8 @@ pub(crate) fn router(
     router.with_state(mcp).layer(from_fn_with_state(Arc::new(admission), admit))
 }
 
-async fn answer(State(mcp): State<Mcp>, request: Request) -> Response {
+async fn answer(State(mcp): State<Mcp>, mut request: Request) -> Response {
+    name_what_is_accepted(request.headers_mut());
     if request.method() != Method::POST {
         return mcp.service.handle(request.map(|_| Full::<Bytes>::default())).await.map(Body::new);
     }
@@ -95,6 +96,14 @@ async fn answer(State(mcp): State<Mcp>, request: Request) -> Response {
     patience::answer(async move { watched(answering.await, guard) }).await
 }
 
+/// Who takes anything, as curl and most libraries do unasked, takes both; rmcp wants each by its name.
+fn name_what_is_accepted(headers: &mut HeaderMap) {
+    if headers.get(header::ACCEPT).is_some_and(|accepted| accepted == "*/*") {
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
+    }
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     declared.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json")
@@ -108,9 +117,7 @@ fn malformed(body: &[u8]) -> axum::http::Response<BoxBody<Bytes, Infallible>> {
     };
     let mut response = axum::http::Response::new(Full::from(document(code, &message).to_string()).boxed());
     *response.status_mut() = StatusCode::BAD_REQUEST;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, axum::http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -118,9 +125,7 @@ fn malformed(body: &[u8]) -> axum::http::Response<BoxBody<Bytes, Infallible>> {
 pub(super) fn refusal(status: StatusCode, message: &str) -> Response {
     let mut response = (status, Json(document(INVALID_REQUEST, message))).into_response();
     if status == StatusCode::UNAUTHORIZED {
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }

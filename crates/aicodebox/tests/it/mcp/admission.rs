@@ -88,6 +88,18 @@ fn prompts_and_sessions_are_not_logged_either() {
 }
 
 #[test]
+fn who_takes_anything_is_answered() {
+    let server = alone().start();
+    let send = |accept| {
+        let headers =
+            [("Accept", accept), ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")];
+        server.send("POST", "/mcp", &headers, Some(PING.to_owned()))
+    };
+    send("*/*").status(200);
+    send("application/json").status(406);
+}
+
+#[test]
 fn what_is_no_message_is_refused() {
     let server = alone().env("AICODEBOX_API_MODE_MAX_BODY", "1KiB").start();
     let send = |body: &str| {
