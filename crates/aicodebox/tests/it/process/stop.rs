@@ -98,16 +98,14 @@ async fn the_second_request_skips_the_grace_and_the_first_reason_stays() {
 async fn a_request_during_the_grace_of_a_limit_skips_it() {
     let pool = pool().await;
     let stop = Stop::default();
-    let mut seen = Seen::default();
-    let launch = with_grace(agent("--ignore 15 --hang"), LONG);
-    let limits = Limits { deadline: Some(Duration::from_millis(50)), idle: None };
-    let run = pool.supervise(launch, limits, &stop, &mut seen);
-    let second = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut seen = Seen::when("heard", || {
         stop.request(EndedBy::Cancelled);
-    };
-    let (exit, ()) = within(5, async { tokio::join!(run, second) }).await;
-    let exit = exit.unwrap();
+        Flow::Go
+    });
+    let mut launch = with_grace(agent("--exec /bin/sh -c"), LONG);
+    launch.args.push("trap 'echo heard' TERM; while :; do sleep 0.01; done".into());
+    let limits = Limits { deadline: Some(Duration::from_millis(500)), idle: None };
+    let exit = within(5, pool.supervise(launch, limits, &stop, &mut seen)).await.unwrap();
     assert_eq!((exit.status, exit.ended_by), (KILL, EndedBy::Deadline));
 }
 
