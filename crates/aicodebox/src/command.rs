@@ -14,7 +14,7 @@ use crate::{
     adapter_command::{AdapterCommand, AdapterCommandError},
     config::{self, Config, ConfigError, Environment},
     cron_command::{CronCommand, CronCommandError},
-    health_check, init, logging,
+    health_check, init, logging, preflight,
     serve::{self, ServeError},
     setup::{self, SetupError},
     surface::{
@@ -53,7 +53,7 @@ enum Command {
     /// Look at a file of jobs: what is wrong with it, when are they due?
     #[command(subcommand)]
     Cron(CronCommand),
-    /// Print the configuration that holds, secrets masked
+    /// Print the configuration in effect, secrets masked
     Config(ConfigArgs),
     /// Offer the agent as MCP tools on standard input and output
     Mcp,
@@ -111,7 +111,7 @@ impl CommandError {
     /// The exit code that says what was wrong.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Cron(CronCommandError::File { .. }) => EX_CONFIG.into(),
+            Self::Config(_) => EX_CONFIG.into(),
             Self::Usage(_) => EX_USAGE.into(),
             Self::Setup(error) | Self::Serve(ServeError::Setup(error)) => match error {
                 SetupError::Adapter(_)
@@ -123,7 +123,7 @@ impl CommandError {
             },
             Self::Serve(
                 ServeError::NoModels(_)
-                | ServeError::Jobs { .. }
+                | ServeError::Jobs(_)
                 | ServeError::TelegramFile(_)
                 | ServeError::Telegram(TelegramError::Unauthorized),
             ) => EX_CONFIG.into(),
@@ -134,7 +134,7 @@ impl CommandError {
                 | ServeError::Telegram(_),
             )
             | Self::Adapter(_)
-            | Self::Cron(CronCommandError::Io(_))
+            | Self::Cron(_)
             | Self::Io(_) => ExitCode::FAILURE,
         }
     }
@@ -155,6 +155,7 @@ impl Cli {
             Command::Verify(args) => verify(&args, &environment),
             Command::Adapter(command) => Ok(command.run(&mut io::stdout())?),
             Command::Cron(command) => {
+                config::known_zone(&environment)?;
                 command.run(&mut io::stdout())?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -173,7 +174,7 @@ fn serve(args: &ServeArgs, mut environment: Environment) -> Result<ExitCode, Com
         io::stdin().take(SECRETS_LIMIT).read_to_end(&mut handed)?;
         init::decode_secrets(&handed).for_each(|(name, value)| environment.set(name, value));
     }
-    let (config, modes) = config::for_serving(&environment)?;
+    let (config, modes) = preflight::for_serving(&environment)?;
     logging::start(&config.logging, "info");
     Ok(setup::block_on(serve::serve(config, modes, environment))??)
 }
@@ -244,7 +245,7 @@ fn show_config(environment: &Environment) -> Result<ExitCode, CommandError> {
     for warning in environment.warnings() {
         writeln!(io::stderr(), "aicodebox: {warning}")?;
     }
-    config::check(environment)?;
+    preflight::check(environment)?;
     Ok(ExitCode::SUCCESS)
 }
 

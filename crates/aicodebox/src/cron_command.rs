@@ -31,8 +31,8 @@ pub(crate) enum CronCommand {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CronCommandError {
-    #[error("{path} is wrong:\n{error}", path = .path.display())]
-    File { path: PathBuf, error: CronFileError },
+    #[error(transparent)]
+    File(#[from] CronFileError),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -69,6 +69,5 @@ impl CronCommand {
 }
 
 fn jobs(path: &Path) -> Result<Vec<Job>, CronCommandError> {
-    read_jobs(path, &TimeZone::system())
-        .map_err(|error| CronCommandError::File { path: path.to_owned(), error })
+    Ok(read_jobs(path, &TimeZone::system())?)
 }

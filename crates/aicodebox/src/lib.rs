@@ -11,6 +11,7 @@ pub mod fuzzing;
 mod health_check;
 mod init;
 mod logging;
+mod preflight;
 mod rest;
 mod serve;
 mod setup;

@@ -1,6 +1,6 @@
 //! `aicodebox serve` and `aicodebox mcp`: build the engine, start surfaces, and end all in order.
 
-use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{io, net::SocketAddr, process::ExitCode, sync::Arc};
 
 use aicodebox_engine::{
     engine::Engine,
@@ -49,8 +49,8 @@ pub(crate) enum ServeError {
     #[error("no MCP client is at the other end: {0}")]
     Stdio(Box<ServerInitializeError>),
     /// The scheduler has no jobs to begin with.
-    #[error("AICODEBOX_CRON_MODE_FILE: {path} is wrong:\n{error}", path = .path.display())]
-    Jobs { path: PathBuf, error: CronFileError },
+    #[error("AICODEBOX_CRON_MODE_FILE: {0}")]
+    Jobs(#[from] CronFileError),
     #[error("AICODEBOX_TELEGRAM_MODE_CONFIG: {0}")]
     TelegramFile(#[from] TelegramFileError),
     #[error(transparent)]
@@ -245,8 +245,7 @@ async fn jobs(
         outbox,
         default_chat: modes.access.as_ref().and_then(|access| access.only_chat),
     };
-    let opened = Scheduler::open(setup).await;
-    opened.map(Some).map_err(|error| ServeError::Jobs { path: wanted.file.clone(), error })
+    Ok(Some(Scheduler::open(setup).await?))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

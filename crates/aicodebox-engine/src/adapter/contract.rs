@@ -301,7 +301,7 @@ pub struct AdapterInfo {
     pub metered: Vec<String>,
     /// What to tell somebody who is not signed in.
     pub auth_hint: Option<String>,
-    /// Paths that a sandboxed run must be able to write.
+    /// Paths that a sandboxed run must be able to write; nothing reads them before there is a sandbox.
     pub state_paths: Vec<String>,
 }
 

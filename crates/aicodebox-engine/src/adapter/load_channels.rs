@@ -127,9 +127,13 @@ pub(super) fn file(node: &Node<'_>, scope: Scope<'_>) -> Option<FileText> {
         table.error("another [[file]] has the same name");
     }
     let path = table.text("path").map(|path| {
-        let below = path.strip_prefix("~/").filter(|below| !below.split('/').any(|part| part == ".."));
-        if below.is_none() {
-            table.error("path must begin with ~/ (leave it out for a temporary file)");
+        let below = path.strip_prefix("~/");
+        match below {
+            None => table.error("path must begin with ~/ (leave it out for a temporary file)"),
+            Some(below) if below.split('/').any(|part| part == "..") => {
+                table.error("path must not leave the home directory: no .. in it");
+            }
+            Some(_) => {}
         }
         below.unwrap_or_default().to_owned()
     });

@@ -44,8 +44,9 @@ pub(super) struct Progress {
     unnamed_tools: u64,
     usage: UsageCount,
     pub(super) finish: Option<Finish>,
+    /// How often the agent has told that it asks its provider again.
     retries: usize,
-    /// The same of each rule, by its number.
+    /// The same of each rule alone, by the rule's number.
     retries_of_rules: HashMap<usize, usize>,
     /// The error that stands.
     error: Option<Failure>,

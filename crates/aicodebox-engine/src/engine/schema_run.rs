@@ -14,7 +14,7 @@ use crate::{
 
 /// How often the agent is asked again when its answer is not accepted.
 const MAX_RETRIES: usize = 3;
-/// How much of a bad answer is shown to the agent again.
+/// At most so many bytes of a bad answer are shown to the agent again.
 const QUOTE: usize = 16 << 10;
 
 /// What the check says of an attempt.

@@ -109,8 +109,9 @@ impl Environment {
         unknown
             .into_iter()
             .map(|name| {
-                let nearest = nearest(name).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                format!("{name} is not a variable of aicodebox{nearest}")
+                let given = |name: &str| self.given_names(name).join(" or ");
+                let nearest = nearest(name).map(|near| format!("; did you mean {}?", given(&near)));
+                format!("{} is not a variable of aicodebox{}", given(name), nearest.unwrap_or_default())
             })
             .collect()
     }
@@ -161,6 +162,7 @@ fn nearest(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, ConfigError};
 
     #[test]
     fn an_empty_value_counts_as_unset() {
@@ -226,6 +228,23 @@ mod tests {
                 "AICODEBOX_WHOLLY_DIFFERENT_THING is not a variable of aicodebox",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_under_the_names_that_the_user_may_have_set() {
+        let environment = Environment::from_iter([
+            ("HOME", "/home/me"),
+            ("AICODEBOX_PREFIX", "MYBOX"),
+            ("AICODEBOX_API_MOD", "1"),
+            ("AICODEBOX_RUN_TIMEOUT", "3x"),
+        ]);
+        assert_eq!(
+            environment.warnings(),
+            ["AICODEBOX_API_MOD or MYBOX_API_MOD is not a variable of aicodebox; did you mean AICODEBOX_API_MODE or \
+              MYBOX_API_MODE?"]
+        );
+        let ConfigError(faults) = Config::from_env(&environment).unwrap_err();
+        assert!(faults[0].starts_with("AICODEBOX_RUN_TIMEOUT or MYBOX_RUN_TIMEOUT: expected"), "{faults:?}");
     }
 
     #[test]

@@ -46,14 +46,20 @@ impl<'a> Reader<'a> {
         value.filter(|_| self.errors.is_empty()).ok_or(ConfigError(self.errors))
     }
 
-    /// Whether something was wrong.
-    pub(crate) fn has_faults(&self) -> bool {
-        !self.errors.is_empty()
+    /// All that was wrong.
+    pub(crate) fn faults(self) -> Vec<String> {
+        self.errors
     }
 
     /// Remembers one more fault.
     pub(crate) fn fault(&mut self, variable: &Variable, what: impl fmt::Display) {
-        self.errors.push(format!("{}: {what}", variable.name));
+        self.fault_of(variable.name, what);
+    }
+
+    /// The same of a name that no variable has as its own.
+    pub(crate) fn fault_of(&mut self, name: &str, what: impl fmt::Display) {
+        let names = self.environment.given_names(name).join(" or ");
+        self.errors.push(format!("{names}: {what}"));
     }
 
     /// Whether the user has set it.
@@ -140,7 +146,12 @@ impl<'a> Reader<'a> {
     /// One of these words.
     pub(crate) fn word<T: Copy>(&mut self, variable: &Variable, words: &[(&str, T)]) -> Option<T> {
         let names: Vec<_> = words.iter().map(|(name, _)| *name).collect();
-        self.parsed(variable, &names.join(" or "), |text| {
+        let expected = match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        };
+        self.parsed(variable, &expected, |text| {
             words.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, word)| *word)
         })
     }
@@ -166,12 +177,13 @@ impl<'a> Reader<'a> {
             (Some(value), None) => {
                 value.to_str().map(str::to_owned).ok_or("expected text in UTF-8".to_owned())
             }
-            (None, Some(path)) => read_secret(path).map_err(|error| format!("{file_name}: {error}")),
+            (None, Some(path)) => read_secret(path),
         };
+        let told_of = if direct.is_some() { variable.name } else { &file_name };
         match text.and_then(sendable) {
             Ok(text) => Some(text.into()),
             Err(error) => {
-                self.fault(variable, error);
+                self.fault_of(told_of, error);
                 None
             }
         }

@@ -1,10 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use aicodebox_engine::adapter::load_adapter;
-
 use super::{
-    CallbackConfig, Config, ConfigError, CronConfig, Environment, Foreground, Reader, TelegramAccess,
-    TelegramConfig, telegram, variable::*, wanted::is_on,
+    CallbackConfig, Config, CronConfig, Environment, Foreground, Reader, TelegramAccess, TelegramConfig,
+    cron, variable::*, wanted::is_on,
 };
 
 /// What `serve` serves: at least one of the first three.
@@ -46,7 +44,7 @@ impl Modes {
             telegram: whole(bot)?,
             cron: whole(jobs)?,
             access,
-            cron_history: telegram::cron_history(reader, state_dir),
+            cron_history: cron::cron_history(reader, state_dir),
             callbacks,
             bot_gives_way: telegram && api,
         })
@@ -62,41 +60,32 @@ fn whole<T>(wanted: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-/// Everything that `serve` needs, but for the adapter, which is loaded later.
-///
-/// # Errors
-/// Everything that is wrong with it; with an adapter that cannot be loaded too, so that all is told at once.
-pub(crate) fn for_serving(environment: &Environment) -> Result<(Config, Modes), ConfigError> {
-    let mut reader = Reader::new(environment);
-    let config = Config::read(&mut reader);
-    let modes = Modes::read(&mut reader, &config.state_dir);
-    if reader.has_faults() {
-        check_adapter(&mut reader, &config);
-    }
-    reader.finish(modes.map(|modes| (config, modes)))
+/// Everything that `serve` needs, as far as variables say it.
+pub(crate) struct Serving {
+    pub(crate) config: Config,
+    /// `None` when something is wrong with one of them, or none has to be on.
+    pub(crate) modes: Option<Modes>,
+    /// All that is wrong.
+    pub(crate) faults: Vec<String>,
 }
 
-/// Finds what is wrong: with everything if a mode is on, else with what commands need.
-///
-/// # Errors
-/// Everything that is wrong.
-pub(crate) fn check(environment: &Environment) -> Result<(), ConfigError> {
-    let mut reader = Reader::new(environment);
-    let config = Config::read(&mut reader);
-    let modes = [API_MODE, TELEGRAM_MODE, CRON_MODE, MCP_MODE];
-    if modes.iter().any(|mode| is_on(environment, mode)) {
-        Modes::read(&mut reader, &config.state_dir);
+impl Serving {
+    /// Reads it; to serve, a mode must be on.
+    pub(crate) fn read(environment: &Environment) -> Self {
+        Self::with(environment, true)
     }
-    check_adapter(&mut reader, &config);
-    reader.finish(Some(()))
-}
 
-/// Whether the adapter's file can be read. A Python class can be asked only by a process of its own.
-fn check_adapter(reader: &mut Reader<'_>, config: &Config) {
-    if !config.has_python_adapter()
-        && let Err(error) = load_adapter(&config.adapter)
-    {
-        reader.fault(&ADAPTER, error);
+    /// Reads what there is: with everything if a mode is on, else what commands need.
+    pub(crate) fn look(environment: &Environment) -> Self {
+        let modes = [API_MODE, TELEGRAM_MODE, CRON_MODE, MCP_MODE];
+        Self::with(environment, modes.iter().any(|mode| is_on(environment, mode)))
+    }
+
+    fn with(environment: &Environment, modes: bool) -> Self {
+        let mut reader = Reader::new(environment);
+        let config = Config::read(&mut reader);
+        let modes = if modes { Modes::read(&mut reader, &config.state_dir) } else { None };
+        Self { config, modes, faults: reader.faults() }
     }
 }
 
@@ -104,9 +93,10 @@ fn check_adapter(reader: &mut Reader<'_>, config: &Config) {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Modes, ConfigError> {
+    fn read(variables: &[(&str, &str)]) -> Result<Modes, Vec<String>> {
         let home = [("HOME", "/home/me")];
-        for_serving(&home.iter().chain(variables).copied().collect()).map(|(_, modes)| modes)
+        let Serving { modes, faults, .. } = Serving::read(&home.iter().chain(variables).copied().collect());
+        modes.filter(|_| faults.is_empty()).ok_or(faults)
     }
 
     const BOT: [(&str, &str); 2] =
@@ -132,21 +122,21 @@ mod tests {
 
     #[test]
     fn what_a_mode_needs_is_told_all_at_once() {
-        let error = read(&[
+        let faults = read(&[
             ("AICODEBOX_TELEGRAM_MODE", "1"),
             ("AICODEBOX_CRON_MODE", "1"),
             ("TELEGRAM_CHAT_ID", "me"),
         ])
         .unwrap_err();
         for name in ["AICODEBOX_TELEGRAM_MODE_TOKEN", "AICODEBOX_CRON_MODE_FILE", "TELEGRAM_CHAT_ID"] {
-            assert!(error.0.iter().any(|fault| fault.starts_with(&format!("{name}: "))), "{error}");
+            assert!(faults.iter().any(|fault| fault.starts_with(&format!("{name}: "))), "{faults:?}");
         }
-        assert!(read(&[]).unwrap_err().0[0].starts_with("AICODEBOX_API_MODE: no mode is on"));
+        assert!(read(&[]).unwrap_err()[0].starts_with("AICODEBOX_API_MODE: no mode is on"));
         for (mode, needed) in [
             ("AICODEBOX_API_MODE", "AICODEBOX_API_MODE_TOKEN"),
             ("AICODEBOX_CRON_MODE", "AICODEBOX_CRON_MODE_FILE"),
         ] {
-            let ConfigError(faults) = read(&[(mode, "maybe")]).unwrap_err();
+            let faults = read(&[(mode, "maybe")]).unwrap_err();
             assert!(faults.len() == 2 && faults[0].starts_with(&format!("{mode}: expected")), "{faults:?}");
             assert!(faults[1].starts_with(&format!("{needed}: expected")), "{faults:?}");
         }
@@ -162,13 +152,11 @@ mod tests {
             ("AICODEBOX_API_MODE_CORS_ORIGINS", "foo,*"),
             ("AICODEBOX_API_MODE_CHAT_WORKSPACE", "foo"),
             ("AICODEBOX_CRON_MODE_FILE", ""),
-            ("AICODEBOX_ADAPTER", "nosuch"),
         ];
         let modes = [("AICODEBOX_API_MODE", "1"), ("AICODEBOX_CRON_MODE", "1")];
         let environment: Environment =
             modes.iter().chain(&wrong).chain(&[("HOME", "/home/me")]).copied().collect();
-        for ConfigError(faults) in [for_serving(&environment).unwrap_err(), check(&environment).unwrap_err()]
-        {
+        for Serving { faults, .. } in [Serving::read(&environment), Serving::look(&environment)] {
             let names: Vec<_> = faults.iter().filter_map(|fault| Some(fault.split_once(": ")?.0)).collect();
             for (name, _) in wrong {
                 assert!(names.contains(&name), "{name} in {faults:#?}");
@@ -178,11 +166,11 @@ mod tests {
 
     #[test]
     fn a_mode_that_is_off_in_words_is_no_fault_of_the_agents_own_interface() {
-        let check = |value| {
+        let faults = |value| {
             let environment = [("HOME", "/home/me"), ("AICODEBOX_API_MODE", value)];
-            check(&environment.into_iter().collect())
+            Serving::look(&environment.into_iter().collect()).faults.len()
         };
-        assert_eq!(check("0"), Ok(()));
-        assert!(check("1").is_err() && check("maybe").is_err());
+        assert_eq!(faults("0"), 0);
+        assert!(faults("1") > 0 && faults("maybe") > 0);
     }
 }

@@ -25,15 +25,6 @@ pub(crate) struct TelegramConfig {
     pub(crate) overrides: PathBuf,
 }
 
-/// The scheduler.
-#[derive(Clone, Debug)]
-pub(crate) struct CronConfig {
-    /// The jobs.
-    pub(crate) file: PathBuf,
-    /// Root of everything that it keeps.
-    pub(crate) history: PathBuf,
-}
-
 impl TelegramAccess {
     /// `None` = there is no token, or something is wrong.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
@@ -73,20 +64,4 @@ impl TelegramConfig {
                 .unwrap_or_else(|| state_dir.join("telegram_overrides.json")),
         })
     }
-}
-
-impl CronConfig {
-    /// `None` = something is wrong.
-    pub(super) fn read(reader: &mut Reader<'_>, state_dir: &Path) -> Option<Self> {
-        let file = reader.path(&CRON_FILE);
-        if file.is_none() {
-            reader.fault(&CRON_FILE, "expected the path of the file of jobs");
-        }
-        Some(Self { file: file?, history: cron_history(reader, state_dir) })
-    }
-}
-
-/// Where the scheduler keeps its history, whether it runs or not.
-pub(super) fn cron_history(reader: &Reader<'_>, state_dir: &Path) -> PathBuf {
-    reader.path(&CRON_HISTORY_DIR).unwrap_or_else(|| state_dir.join("cron"))
 }

@@ -99,7 +99,7 @@ fn without_a_scheduler_there_are_no_jobs_and_a_wrong_file_is_told() {
     serve.env("AICODEBOX_CRON_MODE", "1").env("AICODEBOX_CRON_MODE_FILE", home.path("jobs.yml"));
     let told = Finished::of(&mut serve).code(78).stderr();
     assert!(told.contains("line 3: job a: schedule: minute"), "{told}");
-    let check = Finished::of(home.command("cron").arg("check").arg(home.path("jobs.yml"))).code(78);
+    let check = Finished::of(home.command("cron").arg("check").arg(home.path("jobs.yml"))).code(1);
     assert!(check.stderr().contains("line 3: job a"), "{}", check.stderr());
     fs::write(
         home.path("jobs.yml"),

@@ -1,4 +1,9 @@
-use std::{fmt, io::Read, path::Path, time::Duration};
+use std::{
+    fmt,
+    io::Read,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use jiff::tz::TimeZone;
 use serde::{
@@ -34,24 +39,20 @@ const DEFAULTS: &[&str] = &[
 /// What only a job has.
 const OWN: &[&str] = &["name", "schedule", "instruction"];
 
-/// Everything that is wrong with a file of jobs.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CronFileError(pub(crate) Vec<Fault>);
-
-impl fmt::Display for CronFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
-    }
+/// Why a file gives no jobs.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CronFileError {
+    /// Nothing of it could be read.
+    #[error("{path} cannot be read: {why}", path = .path.display())]
+    Unreadable { path: PathBuf, why: String },
+    /// Everything that is wrong in it.
+    #[error("{path} is wrong:\n{faults}", path = .path.display(), faults = lines(.faults))]
+    Wrong { path: PathBuf, faults: Vec<Fault> },
 }
 
-impl std::error::Error for CronFileError {}
-
-impl CronFileError {
-    /// A fault of the whole file.
-    pub(super) fn of(what: String) -> Self {
-        Self(vec![Fault { line: 1, what }])
-    }
+fn lines(faults: &[Fault]) -> String {
+    let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// Reads the jobs of a file, at most 1 MiB; `zone` is that of jobs that name none. Blocks.
@@ -59,24 +60,25 @@ impl CronFileError {
 /// # Errors
 /// When it cannot be read, and everything that is wrong in it.
 pub(crate) fn read_jobs(path: &Path, zone: &TimeZone) -> Result<Vec<Job>, CronFileError> {
+    let unreadable = |why| CronFileError::Unreadable { path: path.to_owned(), why };
     let mut text = String::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
-        .map_err(|error| CronFileError::of(format!("{} cannot be read: {error}", path.display())))?;
+        .map_err(|error| unreadable(error.to_string()))?;
     if text.len() as u64 > FILE_LIMIT {
-        return Err(CronFileError::of(format!("{} is longer than {FILE_LIMIT} bytes", path.display())));
+        return Err(unreadable(format!("it is longer than {FILE_LIMIT} bytes")));
     }
-    parse_jobs(&text, zone)
+    parse_jobs(&text, zone).map_err(|faults| CronFileError::Wrong { path: path.to_owned(), faults })
 }
 
 /// Reads the jobs of a text.
 ///
 /// # Errors
 /// Everything that is wrong in it.
-pub(super) fn parse_jobs(text: &str, zone: &TimeZone) -> Result<Vec<Job>, CronFileError> {
+pub(super) fn parse_jobs(text: &str, zone: &TimeZone) -> Result<Vec<Job>, Vec<Fault>> {
     let root: Root = serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        CronFileError(vec![Fault { line, what: message(&error.to_string()) }])
+        vec![Fault { line, what: message(&error.to_string()) }]
     })?;
     let mut faults = Vec::new();
     FieldReader::new("the defaults".into(), 1, &root.defaults, None, &mut faults).only(DEFAULTS);
@@ -96,7 +98,7 @@ pub(super) fn parse_jobs(text: &str, zone: &TimeZone) -> Result<Vec<Job>, CronFi
         jobs.push(job);
     }
     faults.sort_by_key(|fault| fault.line);
-    if faults.is_empty() { Ok(jobs) } else { Err(CronFileError(faults)) }
+    if faults.is_empty() { Ok(jobs) } else { Err(faults) }
 }
 
 /// `None` = what is wrong has been told.
@@ -212,8 +214,8 @@ mod tests {
     use super::*;
 
     fn faults(text: &str) -> Vec<String> {
-        let error = parse_jobs(text, &TimeZone::UTC).unwrap_err();
-        error.0.iter().map(ToString::to_string).collect()
+        let faults = parse_jobs(text, &TimeZone::UTC).unwrap_err();
+        faults.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -323,8 +323,11 @@ impl Scheduler {
 }
 
 async fn read(file: PathBuf, zone: TimeZone) -> (Fingerprint, Result<Vec<Job>, CronFileError>) {
-    let reading = spawn_blocking(move || (fingerprint(&file), read_jobs(&file, &zone)));
-    reading.await.unwrap_or_else(|error| (None, Err(CronFileError::of(error.to_string()))))
+    let path = file.clone();
+    let reading = spawn_blocking(move || (fingerprint(&path), read_jobs(&path, &zone)));
+    reading
+        .await
+        .unwrap_or_else(|error| (None, Err(CronFileError::Unreadable { path: file, why: error.to_string() })))
 }
 
 fn fingerprint(path: &Path) -> Fingerprint {

@@ -28,6 +28,7 @@ use crate::surface::{run_event::EventBody, sse};
 pub(crate) struct EventsQuery {
     /// Only the events after this number; the header `Last-Event-ID` wins.
     #[param(minimum = 0)]
+    #[serde(default, deserialize_with = "super::query::number")]
     after: Option<u64>,
 }
 

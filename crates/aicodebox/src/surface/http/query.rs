@@ -1,9 +1,12 @@
 //! What is wrong with the query of an address.
 
-use std::{error::Error, iter};
+use std::{error::Error, iter, str::FromStr};
 
 use axum::extract::rejection::QueryRejection;
-use serde::de::value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, value},
+};
 
 use super::Problem;
 
@@ -24,4 +27,10 @@ impl From<QueryRejection> for Problem {
             (None, field) => Self::unprocessable(field, reason),
         }
     }
+}
+
+/// A number, for serde: its own words are those of a programmer.
+pub(super) fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|_| D::Error::custom("expected a whole number"))
 }

@@ -35,6 +35,7 @@ pub(crate) struct ListQuery {
     surface: Option<String>,
     /// How many at most.
     #[param(minimum = 1, maximum = 500, default = 50)]
+    #[serde(default, deserialize_with = "super::query::number")]
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     #[param(pattern = "^[0-9]{1,18}$")]
