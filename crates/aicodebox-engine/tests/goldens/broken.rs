@@ -111,7 +111,7 @@ fn broken_files_are_refused_with_the_right_words() {
         ),
         (
             TEXT.to_owned() + "[[file]]\nname = \"a\"\npath = \"~/../x\"\ntext = \"\"\n",
-            "[[file]] a: path must begin with ~/",
+            "[[file]] a: path must not leave the home directory",
         ),
         (TEXT.to_owned() + "[[file]]\nname = \"a\"\n", "[[file]] a: exactly one of text, json"),
         (

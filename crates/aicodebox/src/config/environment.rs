@@ -240,8 +240,10 @@ mod tests {
         ]);
         assert_eq!(
             environment.warnings(),
-            ["AICODEBOX_API_MOD or MYBOX_API_MOD is not a variable of aicodebox; did you mean AICODEBOX_API_MODE or \
-              MYBOX_API_MODE?"]
+            [
+                "AICODEBOX_API_MOD or MYBOX_API_MOD is not a variable of aicodebox; did you mean AICODEBOX_API_MODE or \
+              MYBOX_API_MODE?"
+            ]
         );
         let ConfigError(faults) = Config::from_env(&environment).unwrap_err();
         assert!(faults[0].starts_with("AICODEBOX_RUN_TIMEOUT or MYBOX_RUN_TIMEOUT: expected"), "{faults:?}");
