@@ -11,6 +11,7 @@ pub(crate) mod mcp;
 pub(crate) mod openai;
 pub(crate) mod outbox;
 mod records;
+mod regular_file;
 mod run_answer;
 mod run_event;
 mod run_record;

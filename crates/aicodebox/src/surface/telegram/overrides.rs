@@ -8,6 +8,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::settings::ChatSettings;
+use crate::surface::regular_file;
+
+/// Bytes of the file; a longer one is none that was written here.
+const FILE_LIMIT: u64 = 16 << 20;
 
 /// What people have set in their chats, kept in a file of its own. Every method but the reading ones blocks.
 #[derive(Debug)]
@@ -64,13 +68,15 @@ impl Knob {
 impl Overrides {
     /// Reads the file. One that cannot be read as such is left aside, and said so.
     pub(super) fn open(path: PathBuf) -> Self {
-        let chats = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-                tracing::error!(path = %path.display(), %error, "the settings made in chats cannot be read: they begin anew");
-                BTreeMap::new()
-            }),
-            Err(_missing) => BTreeMap::new(),
+        let read = match regular_file::read(&path, FILE_LIMIT) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
         };
+        let chats = read.unwrap_or_else(|error| {
+            tracing::error!(path = %path.display(), %error, "the settings made in chats cannot be read: they begin anew");
+            BTreeMap::new()
+        });
         Self { path, chats: Mutex::new(chats) }
     }
 
@@ -127,9 +133,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    let temporary = path.with_extension("json.new");
-    fs::write(&temporary, bytes)?;
-    fs::rename(temporary, path)
+    regular_file::replace(path, bytes)
 }
 
 #[cfg(test)]

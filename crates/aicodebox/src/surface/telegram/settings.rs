@@ -2,6 +2,8 @@ use std::{collections::BTreeMap, io, path::Path};
 
 use serde::Deserialize;
 
+use crate::surface::regular_file;
+
 /// A `telegram.yml` may have this many bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
@@ -73,14 +75,11 @@ impl TelegramFile {
     /// When it is wrong, or nobody would be allowed.
     pub(crate) fn read(path: &Path, only: Option<i64>) -> Result<Self, TelegramFileError> {
         let named = || path.display().to_string();
-        let text = match std::fs::metadata(path) {
+        let read = regular_file::read_mounted(path, FILE_LIMIT)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8")));
+        let text = match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Ok(found) if found.len() > FILE_LIMIT => {
-                let what = format!("it is longer than {FILE_LIMIT} bytes");
-                return Err(TelegramFileError::Wrong { path: named(), what });
-            }
-            Ok(_) | Err(_) => std::fs::read_to_string(path)
-                .map_err(|source| TelegramFileError::Read { path: named(), source })?,
+            read => read.map_err(|source| TelegramFileError::Read { path: named(), source })?,
         };
         let file = Self::parse(&text).map_err(|what| TelegramFileError::Wrong { path: named(), what })?;
         let allowed = if file.allowed.is_empty() { only.into_iter().collect() } else { file.allowed.clone() };
