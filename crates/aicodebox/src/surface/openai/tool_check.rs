@@ -129,9 +129,9 @@ impl ToolCheck {
 /// What tells a call from any other object.
 const KEY: &str = "\"tool_calls\"";
 
-/// Whether an object with calls is begun somewhere.
-fn begins_a_call(text: &str) -> bool {
-    text.match_indices(KEY).any(|(at, _)| text[..at].trim_end().ends_with('{'))
+/// How many objects with calls are begun.
+fn calls_begun(text: &str) -> usize {
+    text.match_indices(KEY).filter(|(at, _)| text[..*at].trim_end().ends_with('{')).count()
 }
 
 /// Whether a text begins as JSON does, fenced or not.
@@ -146,10 +146,11 @@ fn is_nothing_but_json(text: &str) -> bool {
 
 impl AnswerCheck for ToolCheck {
     fn read(&self, text: &str, _structured: Option<Value>) -> Result<Value, String> {
-        let (mut calls, mut calling, mut broken) = (Vec::new(), false, None);
+        let (mut calls, mut calling, mut broken, mut ended) = (Vec::new(), false, None, 0);
         for (piece, value) in json_pieces(text) {
             match value {
                 Ok(value) => {
+                    ended += calls_begun(piece);
                     if let Some(meant) = self.meant(&value) {
                         calling = true;
                         calls.extend_from_slice(meant);
@@ -162,7 +163,7 @@ impl AnswerCheck for ToolCheck {
                 Err(_) => {}
             }
         }
-        if !calling && broken.is_none() && !text.contains(FORM) && begins_a_call(text) {
+        if !calling && broken.is_none() && !text.contains(FORM) && calls_begun(text) > ended {
             broken = Some("the call is no JSON: it does not end".to_owned());
         }
         match broken {
@@ -269,6 +270,7 @@ mod tests {
             (r#"{"tool_calls": [{"name": "time", "arguments": {}},]}"#, "trailing comma"),
             ("```json\n{\"tool_calls\": [{\"name\": \"time\",}]}\n```", "trailing comma"),
             (r#"{"tool_calls": [{"name": "weather", "arguments": {"city": "Ro"#, "it does not end"),
+            (r#"{"tool_calls": null} {"tool_calls": [{"name": "time""#, "it does not end"),
         ] {
             for choice in [json!("auto"), json!("required")] {
                 let check = check(choice, true, None);
@@ -301,7 +303,17 @@ mod tests {
 
     #[test]
     fn an_answer_that_calls_nothing_is_content() {
-        for text in ["It is sunny.", r#"{"name": "Ada"}"#, r#"{"name": "weather"}"#, "[]"] {
+        for text in [
+            "It is sunny.",
+            r#"{"name": "Ada"}"#,
+            r#"{"name": "weather"}"#,
+            "[]",
+            // JSON that has the key, whole and not for us.
+            r#"{"openai": {"tool_calls": [{"name": "weather"}]}}"#,
+            r#"{"tool_calls": null, "content": "hey"}"#,
+            "```json\n{\"a\": {\"tool_calls\": null}}\n```",
+            r#"Both {"tool_calls": null} and {"a": {"tool_calls": []}} are whole."#,
+        ] {
             assert_eq!(auto(text), Ok(json!({ "content": text })), "{text}");
         }
         assert!(auto(" ").is_err());
