@@ -1,7 +1,21 @@
 //! What a failure is on each wire: the one table.
 
-use aicodebox_engine::run::{AgentFault, FailureKind};
+use aicodebox_engine::{
+    adapter::WHOLE_REQUEST,
+    run::{AgentFault, Failure, FailureKind},
+};
 use axum::http::StatusCode;
+
+/// The part of a request that a failure is about, in the engine's spelling, and what is wrong with it; `None` when it is
+/// about none or about the whole.
+pub(crate) fn part_at_fault(failure: &Failure) -> Option<(&str, &str)> {
+    let (FailureKind::Invalid { field } | FailureKind::TooLong { field }) = &failure.kind else {
+        return None;
+    };
+    // What an adapter says begins with the field.
+    let wrong = failure.message.strip_prefix(field.as_ref()).and_then(|rest| rest.strip_prefix(": "));
+    (field != WHOLE_REQUEST).then(|| (field.as_ref(), wrong.unwrap_or(&failure.message)))
+}
 
 /// How a failure is told to a caller of `/run`, and to whoever reads its answer elsewhere.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use aicodebox_engine::{
     engine::Engine,
     run::{RunId, Workspace},
     store::{RunFilter, RunPage, RunRecord, StoreError},
-    workspace::{Files, Scratch, Workspaces},
+    workspace::{Files, Scratch, WorkspaceError, Workspaces},
 };
 use axum::http::StatusCode;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -111,10 +111,9 @@ impl Api {
     /// The workspace at this path below the root.
     ///
     /// # Errors
-    /// 400 when it is none.
-    pub(crate) async fn workspace(&self, path: String) -> Result<Workspace, Problem> {
-        let found = self.0.workspaces.find(path).await;
-        found.map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))
+    /// See [`WorkspaceError`].
+    pub(crate) async fn workspace(&self, path: String) -> Result<Workspace, WorkspaceError> {
+        self.0.workspaces.find(path).await
     }
 
     /// A new workspace that goes with its run.

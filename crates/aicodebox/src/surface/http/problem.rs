@@ -1,9 +1,6 @@
 use std::time::Duration;
 
-use aicodebox_engine::{
-    adapter::WHOLE_REQUEST,
-    run::{Failure, FailureKind},
-};
+use aicodebox_engine::run::Failure;
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
@@ -12,7 +9,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::surface::wire::Wire;
+use crate::surface::wire::{Wire, part_at_fault};
 
 /// When to try again what is too much now or not to be had, where nobody said.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -71,15 +68,9 @@ impl Problem {
     /// The document of a failure, where the table wants one.
     pub(crate) fn of(failure: &Failure) -> Option<Self> {
         let Wire::Problem(status) = Wire::of(&failure.kind) else { return None };
-        let problem = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = &failure.kind
-            && field != WHOLE_REQUEST
-        {
-            // An adapter begins with the field as well, in the engine's spelling.
-            let message =
-                failure.message.strip_prefix(field.as_ref()).and_then(|rest| rest.strip_prefix(": "));
-            Self::field(status, &camel_case(field), message.unwrap_or(&failure.message))
-        } else {
-            Self::new(status, &failure.message)
+        let problem = match part_at_fault(failure) {
+            Some((field, wrong)) => Self::field(status, &camel_case(field), wrong),
+            None => Self::new(status, &failure.message),
         };
         let usual = if status == StatusCode::CONFLICT { Some(BUSY_RETRY_AFTER) } else { problem.retry_after };
         Some(Self { retry_after: failure.retry_after.or(usual), ..problem })

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use aicodebox_engine::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 use utoipa::{
@@ -181,7 +182,10 @@ impl RunBody {
             }
             (None, true) => api.temporary_workspace().await?,
             (None, false) => api.root_workspace(),
-            (Some(path), false) => api.workspace(path).await?,
+            (Some(path), false) => api
+                .workspace(path)
+                .await
+                .map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))?,
         };
         let images = api.images(&workspace, self.images.unwrap_or_default()).await?;
         Ok(Asked {

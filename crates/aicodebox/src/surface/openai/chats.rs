@@ -6,7 +6,7 @@ use std::{
 
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
-    run::{FailureKind, RunOutcome, RunRequest, Workspace},
+    run::{RunOutcome, RunRequest, Workspace},
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     config::{ApiConfig, ChatAsides, ChatWorkspace},
     fetch::Fetcher,
-    surface::http::{Api, Problem},
+    surface::http::Api,
 };
 
 const X_RUN_ID: HeaderName = HeaderName::from_static("x-aicodebox-run-id");
@@ -135,11 +135,9 @@ impl Chats {
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
         let started = api.engine().start(run, WhenBusy::Wait).await;
-        let handle = started.map_err(|failure| match &failure.kind {
-            FailureKind::Invalid { field } if field == "json_schema" => {
-                ApiError::invalid(request.schema_place, failure.message)
-            }
-            _ => ApiError::of(&failure),
+        let handle = started.map_err(|failure| {
+            ApiError::of(&failure)
+                .renamed(|part| (part == "response_format").then(|| request.schema_place.to_owned()))
         })?;
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { id: format!("{prefix}{}", handle.id), created, model: request.model.clone() };
@@ -151,9 +149,9 @@ impl Chats {
         let api = &self.0.api;
         let temporary = temporary || self.0.workspace == ChatWorkspace::Ephemeral;
         match (named, temporary) {
-            (Some(path), _) => api.workspace(path).await.map_err(|problem: Problem| {
-                ApiError::new(problem.status(), None, problem.detail()).at("x-aicodebox-workspace")
-            }),
+            (Some(path), _) => {
+                api.workspace(path).await.map_err(|error| ApiError::invalid("x-aicodebox-workspace", error))
+            }
             (None, true) => api.temporary_workspace().await.map_err(ApiError::from),
             (None, false) => Ok(api.root_workspace()),
         }

@@ -12,7 +12,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::surface::{complaint::complaint, http::Problem};
+use crate::surface::{complaint::complaint, http::Problem, wire::part_at_fault};
 
 /// How much of an agent's stderr an error quotes.
 const STDERR_QUOTE: usize = 4 << 10;
@@ -88,9 +88,16 @@ impl ApiError {
         Self { code: Some("unsupported_parameter"), ..Self::invalid(param, detail) }
     }
 
-    /// The same, naming the part of the request that is at fault.
-    pub(crate) fn at(self, param: &'static str) -> Self {
-        Self { param: Some(param.into()), ..self }
+    /// The same with the name that `other` has for the part at fault, if it has one.
+    pub(crate) fn renamed(mut self, other: impl FnOnce(&str) -> Option<String>) -> Self {
+        if let Some(param) = self.param.take() {
+            let name = other(&param).map_or_else(|| param.clone(), Cow::Owned);
+            if let Some(detail) = self.message.strip_prefix(&*param) {
+                self.message = format!("{name}{detail}");
+            }
+            self.param = Some(name);
+        }
+        self
     }
 
     /// 404 for a model.
@@ -105,14 +112,13 @@ impl ApiError {
     /// A failure before the run had an outcome.
     pub(crate) fn of(failure: &Failure) -> Self {
         let (status, code) = on_the_wire(&failure.kind);
-        let param = if let FailureKind::Invalid { field } | FailureKind::TooLong { field } = &failure.kind {
-            Some(param(field))
-        } else {
-            None
-        };
-        let message = match &param {
-            Some(param) => format!("{param}: {}", failure.message),
-            None => failure.message.clone(),
+        let (param, message) = match part_at_fault(failure) {
+            Some((field, wrong)) => {
+                let param = param(field);
+                let message = format!("{param}: {wrong}");
+                (Some(param), message)
+            }
+            None => (None, failure.message.clone()),
         };
         let error = Self::new(status, code, message);
         Self { param, retry_after: failure.retry_after.or(error.retry_after), ..error }
@@ -253,6 +259,29 @@ mod tests {
         for (fault, status, code) in expected {
             let error = ApiError::of(&Failure::new(FailureKind::Agent(fault), "x"));
             assert_eq!((error.status.as_u16(), error.code), (status, Some(code)), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_at_fault_is_named_once_and_as_the_client_wrote_it() {
+        for (field, message, expected) in [
+            ("model", "model: has nothing after its provider", "model: has nothing after its provider"),
+            ("resume", "resume: must not begin with '-'", "x-aicodebox-resume: must not begin with '-'"),
+            (
+                "json_schema",
+                "the JSON Schema is not usable",
+                "response_format: the JSON Schema is not usable",
+            ),
+            ("request", "this is not done", "this is not done"),
+        ] {
+            for kind in
+                [FailureKind::Invalid { field: field.into() }, FailureKind::TooLong { field: field.into() }]
+            {
+                let error = ApiError::of(&Failure::new(kind, message));
+                assert_eq!(error.object().message, expected);
+                let param = expected.split_once(": ").map(|(param, _)| param);
+                assert_eq!(error.object().param, param);
+            }
         }
     }
 
