@@ -79,10 +79,7 @@ impl ChatRequest {
         let stream = stream(&mut body)?;
         let model = text(&mut body, "model")?.ok_or_else(|| ApiError::invalid("model", "is required"))?;
         let effort = text(&mut body, "reasoning_effort")?;
-        let mut ignored: Vec<_> =
-            body.into_iter().map(|(name, _)| name).filter(|name| is_plain(name)).collect();
-        ignored.sort_unstable();
-        ignored.truncate(MAX_IGNORED);
+        let ignored = names(body.into_iter().map(|(name, _)| name).collect());
         Ok(Self {
             model,
             messages,
@@ -101,6 +98,14 @@ impl ChatRequest {
     pub(crate) fn is_short(&self) -> bool {
         self.messages.len() <= SHORT && self.messages.iter().map(Message::len).sum::<usize>() <= SHORT_BYTES
     }
+}
+
+/// Those of the names that a header can tell, in order.
+pub(super) fn names(mut all: Vec<String>) -> Vec<String> {
+    all.retain(|name| is_plain(name));
+    all.sort_unstable();
+    all.truncate(MAX_IGNORED);
+    all
 }
 
 /// Whether the name may stand in a header.

@@ -163,14 +163,18 @@ impl UsagePart {
 impl UsagePart {
     /// The same in the words of `/responses`.
     pub(crate) fn as_of_responses(&self) -> Value {
-        json!({
+        let mut usage = json!({
             "input_tokens": self.prompt_tokens,
             "input_tokens_details": {"cached_tokens": self.prompt_tokens_details.map_or(0, |details| details.cached_tokens)},
             "output_tokens": self.completion_tokens,
             "output_tokens_details":
                 {"reasoning_tokens": self.completion_tokens_details.map_or(0, |details| details.reasoning_tokens)},
             "total_tokens": self.total_tokens,
-        })
+        });
+        if self.estimated {
+            usage["estimated"] = true.into();
+        }
+        usage
     }
 }
 

@@ -10,15 +10,20 @@ use serde_json::{Map, Value, json};
 use super::{
     aside,
     error::ApiError,
-    request::ChatRequest,
+    request::{self, ChatRequest},
     response::{Answer, Head, UsagePart},
 };
 use crate::config::ChatAsides;
+
+/// Parts of the chat's request that this one has under another name, or not at all.
+const FOREIGN: [&str; 3] = ["messages", "reasoning_effort", "response_format"];
 
 /// The body of `POST /responses`, as the chat that it means.
 #[derive(Debug)]
 pub(crate) struct ResponsesRequest {
     pub(crate) chat: Arc<ChatRequest>,
+    /// Which part of the request each message of the chat is.
+    places: Vec<String>,
     /// What the answer repeats.
     instructions: Value,
     tools: Value,
@@ -38,61 +43,135 @@ impl ResponsesRequest {
         asides: ChatAsides,
     ) -> Result<Self, ApiError> {
         body.retain(|_, value| !value.is_null());
-        if body.remove("stream").is_some_and(|stream| stream != false) {
-            return Err(ApiError::unsupported("stream", "streams are given at /chat/completions"));
-        }
-        for stateful in ["previous_response_id", "conversation", "prompt"] {
-            if body.contains_key(stateful) {
-                return Err(ApiError::unsupported(stateful, "nothing is kept here; send the conversation"));
-            }
-        }
-        if body.remove("background").is_some_and(|background| background != false) {
-            return Err(ApiError::unsupported("background", "use /run with async"));
-        }
+        refuse_what_cannot_be_done(&mut body)?;
+        let mut ignored: Vec<_> = FOREIGN.map(str::to_owned).into();
+        ignored.retain(|name| body.remove(name).is_some());
         let instructions = body.remove("instructions").unwrap_or_default();
-        let mut messages = Vec::new();
-        if instructions.is_string() {
-            messages.push(json!({"role": "system", "content": instructions}));
-        }
-        match body.remove("input") {
-            Some(text @ Value::String(_)) => messages.push(json!({"role": "user", "content": text})),
-            Some(Value::Array(items)) if items.is_empty() => {
-                return Err(ApiError::invalid("input", "must not be empty"));
-            }
-            Some(Value::Array(items)) => {
-                for (index, item) in items.into_iter().enumerate() {
-                    messages.extend(message(&format!("input[{index}]"), item)?);
+        let (messages, places) = conversation(&instructions, body.remove("input"))?;
+        body.insert("messages".into(), messages.into());
+        let text = object(&mut body, "text")?;
+        let reasoning = object(&mut body, "reasoning")?;
+        let metadata = object(&mut body, "metadata")?.unwrap_or_default().into();
+        for (name, parts, part, of_chat) in [
+            ("text", &text, "format", "response_format"),
+            ("reasoning", &reasoning, "effort", "reasoning_effort"),
+        ] {
+            let given = parts.iter().flatten().filter(|(_, value)| !value.is_null());
+            for (key, value) in given {
+                if key == part {
+                    body.insert(of_chat.into(), nested(value, "json_schema"));
+                } else {
+                    ignored.push(format!("{name}.{key}"));
                 }
             }
-            Some(_) => return Err(ApiError::invalid("input", "must be a string or a list")),
-            None => return Err(ApiError::invalid("input", "is required")),
         }
-        let tools = body.remove("tools").unwrap_or_else(|| json!([]));
-        let tool_choice = body.remove("tool_choice").unwrap_or_else(|| json!("auto"));
-        let text = body.remove("text").unwrap_or_else(|| json!({"format": {"type": "text"}}));
-        let metadata = body.remove("metadata").unwrap_or_else(|| json!({}));
-        if let Some(effort) =
-            body.remove("reasoning").and_then(|mut reasoning| reasoning.get_mut("effort").map(Value::take))
-        {
-            body.insert("reasoning_effort".into(), effort);
+        let by_format = body.contains_key("response_format");
+        let tools = body.remove("tools");
+        match &tools {
+            Some(Value::Array(list)) => {
+                body.insert("tools".into(), list.iter().map(|tool| nested(tool, "function")).collect());
+            }
+            Some(wrong) => _ = body.insert("tools".into(), wrong.clone()),
+            None => {}
         }
-        if let Some(format) = text.get("format") {
-            body.insert("response_format".into(), nested(format, "json_schema"));
+        let tool_choice = body.remove("tool_choice");
+        if let Some(choice) = &tool_choice {
+            body.insert("tool_choice".into(), nested(choice, "function"));
         }
-        if let Some(list) = tools.as_array().filter(|list| !list.is_empty()) {
-            body.insert("tools".into(), list.iter().map(|tool| nested(tool, "function")).collect());
-            body.insert("tool_choice".into(), nested(&tool_choice, "function"));
-        }
-        body.insert("messages".into(), messages.into());
         // Nothing is kept beyond the run either way.
         body.remove("store");
-        let mut chat = ChatRequest::from_object(body, header_schema, asides)?;
+        let mut chat = ChatRequest::from_object(body, header_schema, asides)
+            .map_err(|error| error.renamed(|part| own_name(part, &places)))?;
         chat.aside = aside::holds(asides, aside::is_named(Some(&metadata)), &chat.messages);
-        if text.get("format").is_some() {
+        ignored.append(&mut chat.ignored);
+        chat.ignored = request::names(ignored);
+        if by_format {
             chat.schema_place = "text.format";
         }
-        let chat = Arc::new(chat);
-        Ok(Self { chat, instructions, tools, tool_choice, text, metadata })
+        Ok(Self {
+            chat: Arc::new(chat),
+            places,
+            instructions,
+            tools: tools.unwrap_or_else(|| json!([])),
+            tool_choice: tool_choice.unwrap_or_else(|| json!("auto")),
+            text: text.map_or_else(|| json!({"format": {"type": "text"}}), Value::Object),
+            metadata,
+        })
+    }
+
+    /// An error of the chat in the words of this request.
+    pub(crate) fn explain(&self, error: ApiError) -> ApiError {
+        error.renamed(|part| own_name(part, &self.places))
+    }
+}
+
+fn refuse_what_cannot_be_done(body: &mut Map<String, Value>) -> Result<(), ApiError> {
+    if body.remove("stream").is_some_and(|stream| stream != false) {
+        return Err(ApiError::unsupported("stream", "streams are given at /chat/completions"));
+    }
+    for stateful in ["previous_response_id", "conversation", "prompt"] {
+        if body.contains_key(stateful) {
+            return Err(ApiError::unsupported(stateful, "nothing is kept here; send the conversation"));
+        }
+    }
+    if body.remove("background").is_some_and(|background| background != false) {
+        return Err(ApiError::unsupported("background", "use /run with async"));
+    }
+    Ok(())
+}
+
+/// The messages that instructions and input are, and which part of the request each of them is.
+fn conversation(instructions: &Value, input: Option<Value>) -> Result<(Vec<Value>, Vec<String>), ApiError> {
+    let mut messages = Vec::new();
+    match instructions {
+        Value::Null => {}
+        Value::String(text) => {
+            messages.push((json!({"role": "system", "content": text}), "instructions".to_owned()));
+        }
+        _ => return Err(ApiError::invalid("instructions", "must be a string")),
+    }
+    match input {
+        Some(text @ Value::String(_)) => {
+            messages.push((json!({"role": "user", "content": text}), "input".to_owned()));
+        }
+        Some(Value::Array(items)) if items.is_empty() => {
+            return Err(ApiError::invalid("input", "must not be empty"));
+        }
+        Some(Value::Array(items)) => {
+            for (index, item) in items.into_iter().enumerate() {
+                let place = format!("input[{index}]");
+                messages.extend(message(&place, item)?.map(|message| (message, place)));
+            }
+        }
+        Some(_) => return Err(ApiError::invalid("input", "must be a string or a list")),
+        None => return Err(ApiError::invalid("input", "is required")),
+    }
+    Ok(messages.into_iter().unzip())
+}
+
+fn object(body: &mut Map<String, Value>, name: &'static str) -> Result<Option<Map<String, Value>>, ApiError> {
+    match body.remove(name) {
+        None => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(_) => Err(ApiError::invalid(name, "must be an object")),
+    }
+}
+
+/// What this API calls a part of a chat, if it calls it otherwise; `places` are those of the messages.
+fn own_name(part: &str, places: &[String]) -> Option<String> {
+    if let Some(rest) = part.strip_prefix("messages[") {
+        let (index, rest) = rest.split_once(']')?;
+        let place = places.get(index.parse::<usize>().ok()?)?;
+        // Here a call is an item of its own.
+        return Some(format!("{place}{}", rest.replacen(".tool_calls[0].function", "", 1)));
+    }
+    if let Some(rest) = part.strip_prefix("response_format") {
+        return Some(format!("text.format{}", rest.strip_prefix(".json_schema").unwrap_or(rest)));
+    }
+    match part {
+        "messages" => Some("input".to_owned()),
+        "reasoning_effort" => Some("reasoning.effort".to_owned()),
+        _ => part.starts_with("tools[").then(|| part.replacen(".function", "", 1)),
     }
 }
 
@@ -232,6 +311,66 @@ mod tests {
         assert_eq!((&chat.tools.choice, chat.effort.as_deref()), (&Choice::Named("f".into()), Some("low")));
         assert_eq!(chat.schema, Some(json!({"title": "t"})));
         assert!(chat.ignored.is_empty(), "{:?}", chat.ignored);
+    }
+
+    #[test]
+    fn the_headers_schema_counts_unless_the_text_has_a_format() {
+        let header = Some(json!({"title": "header"}));
+        let read = |more: Value| {
+            let mut body = json!({"model": "m", "input": "x"});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let Value::Object(body) = body else { panic!("no object") };
+            let request = ResponsesRequest::read(body, header.clone(), ChatAsides::Known).unwrap();
+            (request.chat.schema.clone(), request.chat.schema_place)
+        };
+        for more in [json!({}), json!({"text": {}}), json!({"text": null}), json!({"text": {"format": null}})]
+        {
+            assert_eq!(read(more.clone()), (header.clone(), "x-aicodebox-json-schema"), "{more}");
+        }
+        assert_eq!(read(json!({"text": {"format": {"type": "text"}}})), (None, "text.format"));
+    }
+
+    #[test]
+    fn a_part_at_fault_has_the_name_that_the_client_gave_it() {
+        for (more, part) in [
+            (json!({"instructions": ["be"]}), "instructions"),
+            (json!({"tools": {"type": "function", "name": "w"}}), "tools"),
+            (json!({"tools": [{"type": "function", "name": "a b"}]}), "tools[0].name"),
+            (json!({"tool_choice": "required"}), "tool_choice"),
+            (json!({"tool_choice": "required", "tools": []}), "tool_choice"),
+            (json!({"tool_choice": 1}), "tool_choice"),
+            (json!({"text": "json"}), "text"),
+            (json!({"text": {"format": "json"}}), "text.format.type"),
+            (json!({"text": {"format": {"type": "json_schema", "schema": 1}}}), "text.format.schema"),
+            (json!({"reasoning": "high"}), "reasoning"),
+            (json!({"reasoning": {"effort": 1}}), "reasoning.effort"),
+            (json!({"metadata": []}), "metadata"),
+            (json!({"instructions": "Be brief.", "input": [{"role": "robot"}]}), "input[0].role"),
+            (json!({"input": [{"type": "reasoning"}, {"role": 1}]}), "input[1].role"),
+            (json!({"input": [{"type": "function_call", "name": 1}]}), "input[0].name"),
+            (json!({"input": [{"type": "reasoning"}]}), "input"),
+        ] {
+            let mut body = json!({"model": "m", "input": "x"});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let error = read(body).expect_err(&more.to_string());
+            let error = serde_json::to_value(error.object()).unwrap();
+            assert_eq!(error["param"], part, "{more}");
+            assert!(error["message"].as_str().unwrap().starts_with(&format!("{part}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let request = read(json!({
+            "model": "m", "input": "x", "temperature": 1, "messages": [], "response_format": {"type": "json_object"},
+            "text": {"verbosity": "low"}, "reasoning": {"effort": null, "summary": "auto", "x y": 1},
+        }));
+        let chat = request.unwrap().chat;
+        assert_eq!(
+            chat.ignored,
+            ["messages", "reasoning.summary", "response_format", "temperature", "text.verbosity"]
+        );
+        assert_eq!((&chat.schema, &chat.effort), (&None, &None));
     }
 
     #[test]

@@ -151,18 +151,18 @@ async fn respond(State(chats): State<Chats>, request: Request) -> Result<Respons
         async move {
             let request =
                 Chats::read(bytes, move |body| ResponsesRequest::read(body, schema, asides)).await?;
-            let begun = chats.begin(&request.chat, headers, "resp_").await?;
-            Ok((request, begun))
+            let begun = chats.begin(&request.chat, headers, "resp_").await;
+            Ok((begun.map_err(|error| request.explain(error))?, request))
         }
     });
-    let (request, mut begun) = chats.accept(detach, accepting).await?;
+    let (mut begun, request) = chats.accept(detach, accepting).await?;
     let extra = std::mem::take(&mut begun.headers);
     let answered = chats.outcome(&mut begun).await.map(|outcome| {
         let answer = Answer::new(&outcome, begun.shape);
         let usage = UsagePart::new(&outcome, begun.prompt_bytes, &answer);
         Json(ResponseObject::new(&begun.head, &request, answer, usage)).into_response()
     });
-    let mut response = answered.unwrap_or_else(ApiError::into_response);
+    let mut response = answered.unwrap_or_else(|error| request.explain(error).into_response());
     response.headers_mut().extend(extra);
     Ok(response)
 }

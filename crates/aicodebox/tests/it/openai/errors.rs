@@ -115,3 +115,63 @@ fn somebody_elses_cancel_is_a_conflict() {
         assert_eq!(error(answer, 409)["code"], "run_cancelled");
     });
 }
+
+/// An adapter whose prompt is an argument, and so has more rules.
+const ARGUMENT: &str = r#"
+schema = 1
+name   = "argument"
+binary = "/bin/sh"
+[models]
+list = ["small"]
+[run]
+argv = ["-c", "--", "{prompt}", "argument", { when = "model", args = ["{model}"] }]
+[output]
+format = "text"
+[fallback]
+append_system_prompt = "drop"
+"#;
+
+#[test]
+fn a_part_at_fault_is_named_once_and_as_the_client_wrote_it() {
+    let server = Server::new().adapter(ARGUMENT).start();
+    for (headers, body, part) in [
+        (None, with("true", json!({"model": "-x"})), "model"),
+        (None, says("a\0b"), "messages"),
+        (Some(("x-aicodebox-resume", "-x")), says("true"), "x-aicodebox-resume"),
+        (Some(("x-aicodebox-workspace", "../x")), says("true"), "x-aicodebox-workspace"),
+        (
+            Some(("x-aicodebox-json-schema", r#"{"type": "nonsense"}"#)),
+            says("true"),
+            "x-aicodebox-json-schema",
+        ),
+    ] {
+        let error = error(chat_with(&server, headers.as_slice(), body), 400);
+        assert_eq!(error["param"], part);
+        let message = error["message"].as_str().unwrap();
+        let detail = message.strip_prefix(&format!("{part}: ")).unwrap_or_else(|| panic!("{message}"));
+        for field in ["model: ", "prompt: ", "resume: ", "workspace: ", "json_schema: "] {
+            assert!(!detail.starts_with(field), "{message}");
+        }
+    }
+}
+
+#[test]
+fn the_newer_api_takes_nothing_in_silence_either() {
+    let server = Server::new().adapter(ARGUMENT).start();
+    let ask = |headers: &[(&str, &str)], more: serde_json::Value| {
+        let mut body = json!({"model": "small", "input": "echo hi"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.send("POST", "/v1/responses", headers, Some(body.to_string()))
+    };
+    let schema = [("x-aicodebox-json-schema", r#"{"type": "nonsense"}"#)];
+    assert_eq!(error(ask(&schema, json!({})), 400)["param"], "x-aicodebox-json-schema");
+    assert_eq!(error(ask(&[], json!({"tool_choice": "required"})), 400)["param"], "tool_choice");
+    let format = json!({"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}});
+    assert_eq!(error(ask(&[], json!({"text": {"format": format}})), 400)["param"], "text.format");
+    assert_eq!(error(ask(&[], json!({"input": "a\0b"})), 400)["param"], "input");
+    let tool = json!({"type": "function", "name": "w", "parameters": {"type": "nonsense"}});
+    assert_eq!(error(ask(&[], json!({"tools": [tool]})), 400)["param"], "tools[0].parameters");
+    let answer = ask(&[], json!({"text": {"verbosity": "low"}, "messages": []})).status(200);
+    assert_eq!(answer.header("x-aicodebox-ignored"), Some("messages, text.verbosity"));
+    assert_eq!(answer.json()["usage"]["estimated"], true);
+}
