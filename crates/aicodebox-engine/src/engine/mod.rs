@@ -78,6 +78,8 @@ struct Active {
     queued: AtomicBool,
     /// Whether it is on record: before that nobody may know of it.
     recorded: AtomicBool,
+    /// The conversation was forgotten meanwhile: at its end the run must not bring it back.
+    forgotten: AtomicBool,
     log: Arc<EventLog>,
     stop: Stop,
     begun: watch::Receiver<bool>,
@@ -168,12 +170,19 @@ impl Engine {
         self.0.config.store.purge(id).await
     }
 
-    /// Forgets the conversation that this origin has in this workspace: its next run begins a new one.
+    /// Forgets the conversation that this origin has in this workspace, also that of a run under way: whatever is
+    /// asked next begins a new one.
     ///
     /// # Errors
     /// When the store cannot be written.
     pub async fn forget_session(&self, workspace: &Workspace, origin: &Origin) -> Result<(), StoreError> {
-        self.0.config.store.keep_session(self.0.place(workspace, origin), None).await
+        let place = self.0.place(workspace, origin);
+        for run in self.0.active().values() {
+            if run.workspace == place.workspace && run.origin.session_key() == place.key {
+                run.forgotten.store(true, Ordering::SeqCst);
+            }
+        }
+        self.0.config.store.keep_session(place, None).await
     }
 
     /// What runs have done since the start, in numbers.

@@ -307,6 +307,10 @@ impl Runner {
             let kept = self.request.session != (SessionChoice::Fresh { keep: false });
             if kept && !self.request.workspace.ephemeral() {
                 store.keep_session(self.place(), Some(session.clone())).await.unwrap_or_else(not_remembered);
+                // Asked afterwards: it may have been forgotten while it was being written.
+                if self.engine.active().get(&self.id).is_some_and(|run| run.forgotten.load(Ordering::SeqCst)) {
+                    store.keep_session(self.place(), None).await.unwrap_or_else(not_remembered);
+                }
             }
         };
         // Asked for together, they are written in one transaction.

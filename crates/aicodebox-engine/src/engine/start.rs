@@ -125,6 +125,7 @@ impl Engine {
             origin,
             queued: AtomicBool::new(ticket.waits()),
             recorded: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
             log: log.clone(),
             stop,
             begun: begun.clone(),

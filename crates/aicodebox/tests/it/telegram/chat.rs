@@ -8,7 +8,7 @@ use super::{
     fake::{BOT_NAME, message},
     support::{BotSetup, CHAT, TOOLS},
 };
-use crate::harness::EVENTS;
+use crate::harness::{EVENTS, eventually};
 
 #[test]
 fn a_message_is_answered_with_styles_in_the_chats_own_workspace() {
@@ -39,6 +39,23 @@ fn a_conversation_goes_on_until_it_is_told_to_begin_anew_also_over_a_timeout() {
     bot.fake.writes(CHAT, "/new");
     bot.fake.said(CHAT, "new conversation");
     bot.fake.writes(CHAT, &say("s-3"));
+    bot.fake.wait("a second fresh one", |state| {
+        (state.sent.iter().filter(|sent| sent.text.contains("(fresh)")).count() == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_conversation_that_is_forgotten_while_the_agent_works_stays_forgotten() {
+    let bot = BotSetup::new().adapter(EVENTS).start();
+    let done = r#"printf '{"message":"%s"}\n' "(${1:-fresh})"; echo '{"done":"ok"}'"#;
+    let slow = "touch ../begun; while [ ! -e ../go ]; do sleep 0.05; done";
+    bot.fake.writes(CHAT, &format!(r#"echo '{{"session":"s-1"}}'; {slow}; {done}"#));
+    eventually("the agent works", || bot.home.path("workspace/begun").exists().then_some(()));
+    bot.fake.writes(CHAT, "/new");
+    bot.fake.said(CHAT, "new conversation");
+    fs::write(bot.home.path("workspace/go"), "").unwrap();
+    bot.fake.said(CHAT, "(fresh)");
+    bot.fake.writes(CHAT, done);
     bot.fake.wait("a second fresh one", |state| {
         (state.sent.iter().filter(|sent| sent.text.contains("(fresh)")).count() == 2).then_some(())
     });
