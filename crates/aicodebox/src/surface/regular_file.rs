@@ -15,7 +15,7 @@ use nix::libc;
 /// # Errors
 /// When it is missing, not a regular file, or cannot be read.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    open_as(path, libc::O_NOFOLLOW, Metadata::is_file)
+    open_as(File::options().read(true), path, libc::O_NOFOLLOW, Metadata::is_file)
 }
 
 /// Reads what [`open`] opens, at most `limit` bytes.
@@ -32,7 +32,8 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_mounted(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    bounded(open_as(path, 0, |found| found.is_file() || found.file_type().is_char_device())?, limit)
+    let fits = |found: &Metadata| found.is_file() || found.file_type().is_char_device();
+    bounded(open_as(File::options().read(true), path, 0, fits)?, limit)
 }
 
 /// Writes a file whole or not at all; what stood in its place is replaced, never written to.
@@ -50,9 +51,23 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(temporary, path)
 }
 
-fn open_as(path: &Path, flags: i32, fits: impl Fn(&Metadata) -> bool) -> io::Result<File> {
+/// Adds to the end of a file, which is made where it is missing. A link is refused, and nothing is waited for.
+///
+/// # Errors
+/// When it is not a regular file, or cannot be written.
+pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let options = &mut File::options();
+    open_as(options.append(true).create(true), path, libc::O_NOFOLLOW, Metadata::is_file)?.write_all(bytes)
+}
+
+fn open_as(
+    options: &mut OpenOptions,
+    path: &Path,
+    flags: i32,
+    fits: impl Fn(&Metadata) -> bool,
+) -> io::Result<File> {
     let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let file = options.custom_flags(flags).open(path)?;
     if fits(&file.metadata()?) {
         Ok(file)
     } else {
@@ -96,6 +111,23 @@ mod tests {
             assert!(read_mounted(&at(name), 5).is_err(), "{name}");
         }
         assert!(read_mounted(Path::new("/dev/zero"), 5).is_err());
+    }
+
+    #[test]
+    fn only_a_regular_file_is_added_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("secret"), "secret").unwrap();
+        symlink(at("secret"), at("link")).unwrap();
+        mkfifo(&at("pipe"), Mode::S_IRWXU).unwrap();
+        assert!(append(&at("pipe"), b"1").is_err(), "nobody reads it");
+        let _reader = open_as(File::options().read(true), &at("pipe"), 0, |_| true).unwrap();
+        for name in ["link", "pipe", "."] {
+            assert!(append(&at(name), b"1").is_err(), "{name}");
+        }
+        append(&at("file"), b"1").unwrap();
+        append(&at("file"), b"2").unwrap();
+        assert_eq!(fs::read(at("file")).unwrap(), b"12");
     }
 
     #[test]

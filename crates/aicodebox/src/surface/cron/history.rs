@@ -1,25 +1,30 @@
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
+    fs,
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{Job, Keep};
-use crate::surface::outbox::Delivery;
+use crate::surface::{outbox::Delivery, regular_file};
 
 /// Messages about jobs that are remembered, so that people can answer to them.
 const MESSAGES: usize = 200;
 /// So many bytes at the end of a job's file are looked at for its last line: the file itself grows for ever.
 const LAST_LINE: u64 = 64 << 10;
+/// A directory whose name is further in the future was not made by us, also not before the clock was set.
+const AHEAD: Duration = Duration::from_secs(86_400);
+/// A longer file of JSON is none of ours: an instruction has at most 1 MiB, 6 bytes of JSON for each at worst.
+const JSON_LIMIT: u64 = 8 << 20;
 
 /// Everything that the scheduler leaves on the disk for people and agents: a directory for each run, a line for each in
-/// the job's own file, and which messages told of it. All methods block.
+/// the job's own file, and which messages told of it. Agents can write there, so nothing in it is waited for, followed
+/// elsewhere, or believed to be short. All methods block on the disk.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     root: PathBuf,
@@ -70,8 +75,8 @@ impl History {
         fs::create_dir_all(&place)?;
         let previous = self.runs_of(job)?.pop();
         // One that was started by hand may fall into the same second.
-        let mut at =
-            now.max(previous.as_deref().and_then(begun).map_or(now, |last| last + Duration::from_secs(1)));
+        let last = previous.as_deref().and_then(begun).filter(|last| *last < now + AHEAD);
+        let mut at = last.map_or(now, |last| now.max(last + Duration::from_secs(1)));
         let path = loop {
             let path = place.join(format!("{}-{}", at.strftime("%Y%m%d-%H%M%S"), job.name));
             match fs::create_dir(&path) {
@@ -82,7 +87,8 @@ impl History {
         let mut own = json!({ "job": job.name, "status": "running", "startedAt": now.to_string() });
         merge(&mut own, meta);
         write_json(&path.join("meta.json"), &own)?;
-        let older = place.join(format!("*-{}", job.name)).display().to_string();
+        // With its time in full: `*-report` would be the runs of `weekly-report` as well.
+        let older = place.join(format!("????????-??????-{}", job.name)).display().to_string();
         Ok(RunDirectory { path, meta: own, previous, older })
     }
 
@@ -94,9 +100,9 @@ impl History {
         let mut meta = directory.meta.clone();
         merge(&mut meta, &json!({ "status": ended.status, "endedAt": ended.at.to_string() }));
         merge(&mut meta, &ended.more);
-        fs::write(directory.path.join("stdout.log"), ended.stdout)?;
-        fs::write(directory.path.join("stderr.log"), ended.stderr)?;
-        fs::write(directory.path.join("result.txt"), ended.text)?;
+        regular_file::replace(&directory.path.join("stdout.log"), ended.stdout.as_bytes())?;
+        regular_file::replace(&directory.path.join("stderr.log"), ended.stderr.as_bytes())?;
+        regular_file::replace(&directory.path.join("result.txt"), ended.text.as_bytes())?;
         write_json(&directory.path.join("meta.json"), &meta)?;
         self.line(&job.name, &directory.path, meta)?;
         self.prune(job, ended.at)
@@ -109,7 +115,7 @@ impl History {
     pub(super) fn interrupted(&self, job: &str, directory: &Path, now: Timestamp) -> io::Result<bool> {
         let path = directory.join("meta.json");
         // Where there is none that can be read, it was not even begun.
-        let written = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let written = read_json(&path);
         let mut meta: Value = written.unwrap_or_else(|| json!({ "job": job, "status": "running" }));
         if meta["status"] != "running" {
             return Ok(false);
@@ -149,13 +155,12 @@ impl History {
     }
 
     fn messages(&self) -> Vec<CronMessage> {
-        let file = fs::read(self.root.join("telegram_messages.json"));
-        file.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+        read_json(&self.root.join("telegram_messages.json")).unwrap_or_default()
     }
 
     /// The last line of a job's file; `None` also when it has more than 64 KiB.
     pub(super) fn last(&self, job: &str) -> Option<Value> {
-        let mut file = File::open(self.root.join(format!("{job}.jsonl"))).ok()?;
+        let mut file = regular_file::open(&self.root.join(format!("{job}.jsonl"))).ok()?;
         let length = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINE))).ok()?;
         let mut end = Vec::new();
@@ -168,9 +173,7 @@ impl History {
             meta.shift_remove("instruction");
         }
         merge(&mut meta, &json!({ "historyDir": directory.display().to_string() }));
-        let mut file =
-            OpenOptions::new().create(true).append(true).open(self.root.join(format!("{job}.jsonl")))?;
-        file.write_all(format!("{meta}\n").as_bytes())
+        regular_file::append(&self.root.join(format!("{job}.jsonl")), format!("{meta}\n").as_bytes())
     }
 
     /// The directories of a job's runs in its workspace, oldest first.
@@ -245,15 +248,21 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
+fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&regular_file::read(path, JSON_LIMIT).ok()?).ok()
+}
+
 /// Whole or not at all: a reader never sees half of it.
 fn write_json(path: &Path, value: &Value) -> io::Result<()> {
-    let temporary = path.with_extension("json.new");
-    fs::write(&temporary, format!("{value:#}\n"))?;
-    fs::rename(temporary, path)
+    regular_file::replace(path, format!("{value:#}\n").as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::OpenOptions, io::Write};
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
     use super::*;
     use crate::surface::cron::parse_jobs;
 
@@ -287,11 +296,17 @@ mod tests {
         assert_eq!(first.hint(), "");
         let second = run(&history, &job("9"), now);
         assert!(second.path.ends_with("20260203-040507-a"), "a second of its own");
-        assert!(second.hint().contains(first.path.to_str().unwrap()) && second.hint().contains("w-x/*-a"));
+        assert!(
+            second.hint().contains(first.path.to_str().unwrap())
+                && second.hint().contains("w-x/????????-??????-a]")
+        );
         let meta: Value = serde_json::from_slice(&fs::read(first.path.join("meta.json")).unwrap()).unwrap();
         assert_eq!((&meta["status"], &meta["exitCode"]), (&json!("completed"), &json!(0)));
         assert_eq!(fs::read_to_string(folder.path().join("a.jsonl")).unwrap().lines().count(), 2);
         assert_eq!(history.last("a").unwrap()["historyDir"], json!(second.path.to_str().unwrap()));
+        // An agent's own, at the end of all times.
+        fs::create_dir(folder.path().join("history/w-x/99991231-235959-a")).unwrap();
+        assert!(run(&history, &job("9"), now + Duration::from_secs(9)).path.ends_with("20260203-040515-a"));
     }
 
     #[test]
@@ -331,6 +346,35 @@ mod tests {
             meta["status"].as_str().unwrap().to_owned()
         };
         assert_eq!((status(&done), status(&cut)), ("completed".into(), "interrupted".into()));
+    }
+
+    #[test]
+    fn f11_pipes_of_an_agent_are_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(folder.path().to_owned());
+        let now: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
+        let pipe = |path: &Path| {
+            // What stands there may be a file of ours.
+            let _gone = fs::remove_file(path);
+            mkfifo(path, Mode::S_IRWXU).unwrap();
+        };
+        for name in ["a.jsonl", "telegram_messages.json"] {
+            pipe(&folder.path().join(name));
+        }
+        assert_eq!((history.last("a"), history.messages()), (None, vec![]));
+        let directory = history.begin(&job("9"), now, &Value::Null).unwrap();
+        for name in ["stdout.log", "result.txt.new", "meta.json", "meta.json.new", "telegram.json.new"] {
+            pipe(&directory.path.join(name));
+        }
+        assert!(history.interrupted("a", &directory.path, now).is_err(), "there is no file for its line");
+        fs::remove_file(folder.path().join("a.jsonl")).unwrap();
+        let ended =
+            Ended { at: now, status: "completed", text: "done", stdout: "", stderr: "", more: json!({}) };
+        history.end(&directory, &job("9"), &ended).unwrap();
+        assert_eq!(fs::read_to_string(directory.path.join("result.txt")).unwrap(), "done");
+        let delivery = Delivery { chat: 5, messages: vec![7], failure: None };
+        history.told(&directory.path, "a", &delivery).unwrap();
+        assert_eq!(history.message(5, 7).unwrap().job, "a");
     }
 
     #[test]
