@@ -52,6 +52,10 @@ impl Fields {
         self.get(name)?.text.as_deref()
     }
 
+    fn given(&self, name: &str) -> Option<&str> {
+        self.text(name).filter(|text| !text.trim().is_empty())
+    }
+
     pub(super) fn add(&mut self, name: String, value: Spanned<Option<String>>) {
         self.0.push(Setting { name, line: value.referenced.line(), text: value.value });
     }
@@ -103,7 +107,16 @@ impl<'a> FieldReader<'a> {
 
     /// The text of the field: the job's own, else the root's. Empty = not given.
     pub(super) fn text(&self, name: &str) -> Option<&'a str> {
-        let given = |fields: &'a Fields| fields.text(name).filter(|text| !text.trim().is_empty());
+        self.own.given(name).or_else(|| self.defaults?.given(name))
+    }
+
+    /// The text of a field with two names: the job's own under either, else the root's. Both in one place is a fault.
+    pub(super) fn one_of(&mut self, names: [&str; 2]) -> Option<&'a str> {
+        let [first, second] = names;
+        if self.own.given(first).is_some() && self.own.given(second).is_some() {
+            self.fault(second, format_args!("means the same as {first}: give one of them"));
+        }
+        let given = |fields: &'a Fields| names.into_iter().find_map(|name| fields.given(name));
         given(self.own).or_else(|| given(self.defaults?))
     }
 

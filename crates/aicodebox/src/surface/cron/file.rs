@@ -1,6 +1,5 @@
 use std::{
     fmt,
-    io::Read,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,6 +15,7 @@ use super::{
     Job, Keep, Missed, Recipient, Schedule,
     fields::{Fault, FieldReader, Fields},
 };
+use crate::surface::regular_file;
 
 /// A file of jobs may have this many bytes.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -36,6 +36,8 @@ const DEFAULTS: &[&str] = &[
     "missed",
     "keep",
 ];
+/// Two names of the same.
+const EFFORT: [&str; 2] = ["effort", "thinking"];
 /// What only a job has.
 const OWN: &[&str] = &["name", "schedule", "instruction"];
 
@@ -61,13 +63,9 @@ fn lines(faults: &[Fault]) -> String {
 /// When it cannot be read, and everything that is wrong in it.
 pub(crate) fn read_jobs(path: &Path, zone: &TimeZone) -> Result<Vec<Job>, CronFileError> {
     let unreadable = |why| CronFileError::Unreadable { path: path.to_owned(), why };
-    let mut text = String::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(error.to_string()))?;
-    if text.len() as u64 > FILE_LIMIT {
-        return Err(unreadable(format!("it is longer than {FILE_LIMIT} bytes")));
-    }
+    let bytes =
+        regular_file::read_mounted(path, FILE_LIMIT).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_wrong| unreadable("it is not UTF-8".to_owned()))?;
     parse_jobs(&text, zone).map_err(|faults| CronFileError::Wrong { path: path.to_owned(), faults })
 }
 
@@ -78,10 +76,12 @@ pub(crate) fn read_jobs(path: &Path, zone: &TimeZone) -> Result<Vec<Job>, CronFi
 pub(super) fn parse_jobs(text: &str, zone: &TimeZone) -> Result<Vec<Job>, Vec<Fault>> {
     let root: Root = serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        vec![Fault { line, what: message(&error.to_string()) }]
+        vec![Fault { line, what: unquoted(text, line).unwrap_or_else(|| message(&error.to_string())) }]
     })?;
     let mut faults = Vec::new();
-    FieldReader::new("the defaults".into(), 1, &root.defaults, None, &mut faults).only(DEFAULTS);
+    let mut defaults = FieldReader::new("the defaults".into(), 1, &root.defaults, None, &mut faults);
+    defaults.only(DEFAULTS);
+    defaults.one_of(EFFORT);
     let mut jobs: Vec<Job> = Vec::new();
     for (index, fields) in root.jobs.iter().enumerate() {
         let whose = match fields.value.text("name") {
@@ -143,9 +143,10 @@ fn job(reader: &mut FieldReader<'_>, zone: &TimeZone) -> Option<Job> {
     let no_continue = reader.boolean("no_continue");
     let timeout = reader.duration("timeout");
     let enabled = reader.boolean("enabled");
+    let effort = reader.one_of(EFFORT).map(str::to_owned);
     Some(Job {
         model: text(reader, "model"),
-        effort: text(reader, "effort").or_else(|| text(reader, "thinking")),
+        effort,
         system_prompt: text(reader, "system_prompt"),
         append_system_prompt: text(reader, "append_system_prompt"),
         name: name?,
@@ -166,10 +167,30 @@ fn job(reader: &mut FieldReader<'_>, zone: &TimeZone) -> Option<Job> {
     })
 }
 
-/// The first line of the parser's message: its pictures of the file are not for a log.
+/// The first line of the parser's message, without its place: its pictures of the file are not for a log.
 fn message(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end_matches(':');
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    match line.split_once(": ") {
+        Some((place, what)) if place.starts_with("line ") => what.to_owned(),
+        Some(_) | None => line.to_owned(),
+    }
+}
+
+/// What is wrong in a line that YAML cannot read, when that is a value such as `* * * * *` without quotes.
+fn unquoted(text: &str, line: u64) -> Option<String> {
+    let lines: Vec<_> = text.lines().take(usize::try_from(line).ok()?).collect();
+    let setting = |line: &&str| {
+        let (name, value) = line.trim_start().trim_start_matches("- ").split_once(':')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    let (name, value) = lines.last().and_then(setting)?;
+    let first = value.chars().next().filter(|first| "*&!@%`".contains(*first))?;
+    // Its job's name stands above, from the line on that begins the job.
+    let begins = lines.iter().rposition(|line| line.trim_start().starts_with("- ")).unwrap_or_default();
+    let job = lines.iter().skip(begins).filter_map(setting).find(|(name, _)| name == "name");
+    let whose = job.map(|(_, job)| format!("job {job}: ")).unwrap_or_default();
+    Some(format!("{whose}{name}: a value that begins with {first} must be quoted: {name}: '{value}'"))
 }
 
 /// The whole file.
@@ -296,6 +317,39 @@ jobs:
         for (fault, expected) in faults.iter().zip(expected) {
             assert!(fault.starts_with(expected), "{fault:?} is not {expected:?}");
         }
+    }
+
+    #[test]
+    fn an_own_effort_goes_before_that_of_the_root_whatever_it_is_called() {
+        let job = |root: &str, own: &str| {
+            let text = format!("{root}\njobs:\n  - {{name: a, schedule: '@daily', instruction: x, {own}}}\n");
+            parse_jobs(&text, &TimeZone::UTC).map(|jobs| jobs[0].effort.clone().unwrap_or_default())
+        };
+        assert_eq!(job("effort: low", "thinking: high").unwrap(), "high");
+        assert_eq!(job("thinking: low", "effort: high").unwrap(), "high");
+        assert_eq!(job("thinking: low", "model: m").unwrap(), "low");
+        let twice = "means the same as effort: give one of them";
+        let told = |faults: Vec<Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let own = told(job("", "effort: low, thinking: high").unwrap_err());
+        assert_eq!(own, [format!("line 3: job a: thinking: {twice}")]);
+        let root = told(job("effort: low\nthinking: high", "model: m").unwrap_err());
+        assert_eq!(root, [format!("line 2: the defaults: thinking: {twice}")]);
+    }
+
+    #[test]
+    fn a_schedule_without_quotes_is_told_what_it_lacks() {
+        for schedule in ["* * * * *", "*/5 * * * *", "@daily"] {
+            let text = format!(
+                "jobs:\n  - name: b\n    schedule: '@daily'\n    instruction: x\n  - name: a\n    schedule: {schedule}\n    instruction: x\n"
+            );
+            let first = &schedule[..1];
+            let told = format!(
+                "line 6: job a: schedule: a value that begins with {first} must be quoted: schedule: '{schedule}'"
+            );
+            assert_eq!(faults(&text), [told]);
+        }
+        let other = faults("jobs:\n  - name: [\n");
+        assert_eq!(other[0].matches("line ").count(), 1, "{other:?}");
     }
 
     #[test]
