@@ -111,7 +111,7 @@ pub(crate) async fn serve(
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     let scheduling = async {
         if let Some(scheduler) = scheduler {
-            scheduler.run(going.clone(), hangup).await;
+            scheduler.run(going.clone(), stop.clone(), hangup).await;
         }
     };
     let talking = async {

@@ -308,7 +308,8 @@ impl Runner {
             if kept && !self.request.workspace.ephemeral() {
                 store.keep_session(self.place(), Some(session.clone())).await.unwrap_or_else(not_remembered);
                 // Asked afterwards: it may have been forgotten while it was being written.
-                if self.engine.active().get(&self.id).is_some_and(|run| run.forgotten.load(Ordering::SeqCst)) {
+                if self.engine.active().get(&self.id).is_some_and(|run| run.forgotten.load(Ordering::SeqCst))
+                {
                     store.keep_session(self.place(), None).await.unwrap_or_else(not_remembered);
                 }
             }

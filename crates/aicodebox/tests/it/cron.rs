@@ -2,7 +2,10 @@
 
 use std::{fs, path::PathBuf};
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
 use serde_json::{Value, json};
 
 use crate::harness::{Finished, Home, Running, SHELL, Server, eventually};
@@ -57,7 +60,7 @@ fn c8_a_job_runs_by_itself_and_leaves_everything_behind() {
         let prompt = fs::read_to_string(server.workspace().join("prompt")).ok()?;
         prompt.contains("History of this job").then_some(prompt)
     });
-    assert!(told.contains("/history/root/20") && told.contains("*-tick"), "{told}");
+    assert!(told.contains("/history/root/20") && told.contains("/????????-??????-tick]"), "{told}");
     let line = fs::read_to_string(folder.path().join("cron/tick.jsonl")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(line.lines().next().unwrap()).unwrap()["status"], "completed");
     assert!(job(&server, "tick")["next"].as_str().unwrap().starts_with("20"));
@@ -212,4 +215,44 @@ fn the_jobs_follow_their_file_and_stay_when_it_is_wrong() {
         (next("a").contains("T00:03:00") && job(&server, "b").is_null()).then_some(())
     });
     assert_eq!(server.get("/cron").json()["error"], Value::Null);
+
+    let paused = || job(&server, "a")["paused"].clone();
+    server.send("POST", "/cron/a/pause", &[], None).status(200);
+    fs::write(&file, jobs("3").replace("name: a", "name: other")).unwrap();
+    eventually("a is gone", || paused().is_null().then_some(()));
+    fs::write(&file, jobs("3")).unwrap();
+    assert!(eventually("a is back", || paused().as_bool()), "it was paused, and nobody has let it go on");
+}
+
+#[test]
+fn a_job_that_cannot_be_started_is_not_said_to_be() {
+    let jobs = "jobs:\n  - name: a\n    schedule: '0 0 1 1 *'\n    instruction: touch ran\n";
+    let (folder, server) = with_jobs(jobs);
+    fs::create_dir(folder.path().join("cron")).unwrap();
+    fs::write(folder.path().join("cron/history"), "in the way").unwrap();
+    let server = server.start();
+    let told = server.send("POST", "/cron/a/run", &[], None).problem(500);
+    assert!(told.contains("the job was not started: its history cannot be written"), "{told}");
+    assert_eq!(job(&server, "a")["running"], false);
+    fs::remove_file(folder.path().join("cron/history")).unwrap();
+    server.send("POST", "/cron/a/run", &[], None).status(200);
+    eventually("it runs", || server.workspace().join("ran").exists().then_some(()));
+}
+
+#[test]
+fn f11_pipes_in_the_history_stop_nothing() {
+    let jobs = "jobs:\n  - name: tick\n    schedule: '* * * * * *'\n    instruction: echo x >> ran\n";
+    let (folder, server) = with_jobs(jobs);
+    let planted = folder.path().join("cron/history/root/20991130-000000-tick");
+    fs::create_dir_all(&planted).unwrap();
+    for pipe in [planted.join("meta.json"), folder.path().join("cron/tick.jsonl")] {
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    }
+    let server = server.start();
+    assert_eq!(job(&server, "tick")["last"], Value::Null);
+    eventually("it runs, and runs again", || {
+        let ran = fs::read_to_string(server.workspace().join("ran")).ok()?;
+        (ran.lines().count() >= 2).then_some(())
+    });
+    server.stopped();
 }

@@ -19,7 +19,7 @@ pub(super) enum Order {
 }
 
 /// Why an order is not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CronRefusal {
     #[error("there is no such job")]
     Unknown,
@@ -27,6 +27,9 @@ pub(crate) enum CronRefusal {
     Running,
     #[error("the scheduler does not run")]
     Stopped,
+    /// It was tried; the text says what became of it.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// The jobs, as `GET /cron` shows them.
@@ -75,7 +78,7 @@ impl CronControl {
     /// Runs a job now, whatever its schedule says.
     ///
     /// # Errors
-    /// `Unknown`, `Running`, `Stopped`.
+    /// `Unknown`, `Running`, `Stopped`; `Failed` when it could not be written down, and so was not started.
     pub(crate) async fn run(&self, job: String) -> Result<(), CronRefusal> {
         self.ask(|answer| Order::Run(job, answer)).await?
     }
@@ -83,7 +86,7 @@ impl CronControl {
     /// Stops the times of a job, or lets them come again; stays so over a restart.
     ///
     /// # Errors
-    /// `Unknown`, `Stopped`.
+    /// `Unknown`, `Stopped`; `Failed` when it could not be stored.
     pub(crate) async fn pause(&self, job: String, paused: bool) -> Result<(), CronRefusal> {
         self.ask(|answer| Order::Pause(job, paused, answer)).await?
     }

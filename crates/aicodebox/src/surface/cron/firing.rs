@@ -12,14 +12,12 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    History, Job, Recipient,
+    History, Job,
     clock::Clock,
     history::{Ended, RunDirectory},
+    notice::{Notice, Notifier},
 };
-use crate::surface::{
-    answer::{Answer, failure_text},
-    outbox::{Address, Delivery, Letter, Outbox, RichText},
-};
+use crate::surface::answer::{Answer, failure_text};
 
 /// What every firing needs.
 pub(super) struct Means {
@@ -28,10 +26,8 @@ pub(super) struct Means {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) history: History,
     pub(super) clock: Arc<dyn Clock>,
-    /// Who tells Telegram, where there is a bot.
-    pub(super) outbox: Option<Outbox>,
-    /// Whom, where a job does not say.
-    pub(super) default_chat: Option<i64>,
+    /// Where there is a bot.
+    pub(super) notifier: Option<Notifier>,
 }
 
 /// How a firing came to its end.
@@ -84,18 +80,21 @@ impl Firing {
         &self.directory.path
     }
 
-    /// Runs the job to its end, writes everything down, and tells who wants to know. When `next` comes while the run
-    /// still waits for its workspace, it is given up.
-    pub(super) async fn run(self, next: CancellationToken) -> Fired {
+    /// Runs the job to its end, writes everything down, and says what is to be told of it. When `next` comes while the
+    /// run still waits for its workspace, it is given up.
+    pub(super) async fn run(self, next: CancellationToken) -> (Fired, Option<Notice>) {
         match self.start().await {
             Ok(handle) => self.follow(handle, next).await,
             Err(failure) => {
-                self.record("failed", "", ("", ""), json!({ "error": failure.message })).await;
-                let text = failure_text(&failure, None);
-                self.tell(RichText::plain(&text), None, false).await;
-                Fired::Ran
+                self.failed(&failure.message).await;
+                (Fired::Ran, self.notice("", Some(failure_text(&failure, None))).await)
             }
         }
+    }
+
+    /// Writes down that it could not be started.
+    pub(super) async fn failed(&self, why: &str) {
+        self.record("failed", "", ("", ""), json!({ "error": why })).await;
     }
 
     async fn start(&self) -> Result<RunHandle, Failure> {
@@ -119,7 +118,7 @@ impl Firing {
         self.means.engine.start(request, WhenBusy::Wait).await
     }
 
-    async fn follow(&self, mut handle: RunHandle, next: CancellationToken) -> Fired {
+    async fn follow(&self, mut handle: RunHandle, next: CancellationToken) -> (Fired, Option<Notice>) {
         let mut given_up = false;
         let outcome = tokio::select! {
             outcome = handle.outcome() => outcome,
@@ -134,18 +133,17 @@ impl Firing {
         };
         let Some(outcome) = outcome else {
             self.record("interrupted", "", ("", ""), Value::Null).await;
-            return Fired::Ran;
+            return (Fired::Ran, None);
         };
         if given_up {
             let why = json!({ "error": "the workspace was taken until the next time came" });
             self.record("skipped", "", ("", ""), why).await;
-            return Fired::Skipped;
+            return (Fired::Skipped, None);
         }
-        self.finish(&outcome).await;
-        Fired::Ran
+        (Fired::Ran, self.finish(&outcome).await)
     }
 
-    async fn finish(&self, outcome: &RunOutcome) {
+    async fn finish(&self, outcome: &RunOutcome) -> Option<Notice> {
         let failure = outcome.failure();
         let tokens = outcome.usage.as_ref().map(|usage| usage.tokens);
         let more = json!({
@@ -163,24 +161,14 @@ impl Firing {
         let (stdout, stderr) =
             (stream(|exit| exit.stdout.to_string()), stream(|exit| exit.stderr.to_string()));
         self.record(outcome.status().name(), &outcome.text, (&stdout, &stderr), more).await;
-        let text = failure.map(|failure| failure_text(failure, Some(outcome)));
-        match text {
-            None => {
-                let root = self.workspace.as_ref().ok().cloned();
-                let answer = Answer::prepare(&outcome.text, root).await;
-                let empty = answer.is_empty();
-                let text = if empty { RichText::plain("(no text)") } else { answer.text.clone() };
-                self.tell(text, Some(answer), empty).await;
-            }
-            Some(text) => {
-                let partial = if outcome.text.trim().is_empty() {
-                    String::new()
-                } else {
-                    format!("\n\n{}", outcome.text)
-                };
-                self.tell(RichText::plain(&(text + &partial)), None, false).await;
-            }
-        }
+        self.notice(&outcome.text, failure.map(|failure| failure_text(failure, Some(outcome)))).await
+    }
+
+    /// What is told of the run. Its files are read now: the next run may write them anew.
+    async fn notice(&self, text: &str, failure: Option<String>) -> Option<Notice> {
+        let notifier = self.means.notifier.as_ref()?;
+        let answer = Answer::prepare(text, self.workspace.as_ref().ok().cloned()).await;
+        notifier.notice(&self.job, self.directory.path.clone(), answer, failure)
     }
 
     /// Writes the directory. What cannot be written is said in the log; the run itself is over.
@@ -189,39 +177,13 @@ impl Firing {
             (self.means.history.clone(), self.directory.clone(), self.job.clone());
         let at = self.means.clock.now();
         let texts = [status, text, stdout, stderr].map(str::to_owned);
-        self.write(spawn_blocking(move || {
+        let written = spawn_blocking(move || {
             let [status, text, stdout, stderr] = &texts;
             history.end(&directory, &job, &Ended { at, status, text, stdout, stderr, more })
-        }))
-        .await;
-        tracing::info!(job = self.job.name, status, directory = %self.directory.path.display(), "a job has ended");
-    }
-
-    /// Sends the notice: to the chat that the job names always, to the default one when there is something to say.
-    async fn tell(&self, text: RichText, answer: Option<Answer>, empty: bool) {
-        let chat = match self.job.recipient {
-            Recipient::None => None,
-            Recipient::Chat(chat) => Some(chat),
-            Recipient::Default => self.means.default_chat.filter(|_| !empty),
-        };
-        let (Some(chat), Some(outbox)) = (chat, &self.means.outbox) else { return };
-        let header =
-            RichText::plain("⏰ ").then(RichText::bold(&self.job.name)).then(RichText::plain("\n\n"));
-        let (source, files) = answer.map_or((None, Vec::new()), |answer| (Some(answer.source), answer.files));
-        let to = Address { chat, topic: None };
-        let delivery = outbox.send(Letter { source, files, ..Letter::new(to, header.then(text)) }).await;
-        self.told(delivery).await;
-    }
-
-    async fn told(&self, delivery: Delivery) {
-        let (history, job, path) =
-            (self.means.history.clone(), self.job.clone(), self.directory.path.clone());
-        self.write(spawn_blocking(move || history.told(&path, &job.name, &delivery))).await;
-    }
-
-    async fn write(&self, work: tokio::task::JoinHandle<io::Result<()>>) {
-        if let Err(error) = work.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        });
+        if let Err(error) = written.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
             tracing::error!(job = self.job.name, %error, "the history of a job cannot be written");
         }
+        tracing::info!(job = self.job.name, status, directory = %self.directory.path.display(), "a job has ended");
     }
 }

@@ -1,7 +1,8 @@
 //! The scheduler: jobs of a file, run by the engine when they are due.
 //!
 //! [`Schedule`] knows when; the timetable decides, in a state that is stored before anything starts; the [`Scheduler`]
-//! waits, and starts firings; each firing runs one agent, writes its directory of the [`History`], and tells Telegram.
+//! waits, and starts firings; each firing runs one agent and writes its directory of the [`History`]. What is told of it in
+//! Telegram is delivered when the job's next time may already come.
 
 mod clock;
 mod control;
@@ -11,6 +12,7 @@ mod firing;
 mod history;
 mod job;
 mod normalise;
+mod notice;
 mod schedule;
 mod scheduler;
 mod timetable;

@@ -7,13 +7,17 @@ use std::{
     time::Duration,
 };
 
-use aicodebox_engine::{engine::Engine, store::Ledger, workspace::Workspaces};
+use aicodebox_engine::{
+    engine::Engine,
+    store::{CronState, Ledger},
+    workspace::Workspaces,
+};
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::{
     signal::unix::Signal,
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -22,6 +26,7 @@ use super::{
     clock::{Clock, SystemClock, sleep_until},
     control::Order,
     firing::{Fired, Firing, Means},
+    notice::Notifier,
     read_jobs,
     timetable::Timetable,
 };
@@ -33,6 +38,11 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Jobs that have ended and wait to be noticed.
 const ENDINGS: usize = 64;
+
+/// How long notices may still take when the server goes down and all runs have ended.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How long it may take to write down which of them were not delivered.
+const REST: Duration = Duration::from_millis(500);
 
 /// A job, and how its run came to an end.
 type Ended = (String, Fired);
@@ -62,7 +72,10 @@ pub(crate) struct Scheduler {
     ended: mpsc::Sender<Ended>,
     endings: mpsc::Receiver<Ended>,
     orders: mpsc::Receiver<Order>,
+    /// Runs, and the delivery of their notices.
     tracker: TaskTracker,
+    /// What is not delivered now will not be.
+    last_call: CancellationToken,
 }
 
 /// Changes with the file.
@@ -82,12 +95,10 @@ impl Scheduler {
         let zone = TimeZone::system();
         let (seen, jobs) = read(file.clone(), zone.clone()).await;
         let jobs = jobs?;
-        let states = ledger.cron_states().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "what the scheduler remembers cannot be read: missed times are not known");
-            Vec::new()
-        });
+        let mut states = kept_states(&*ledger).await;
         let history = History::new(history);
-        let means = Means { engine, workspaces, ledger, history, clock, outbox, default_chat };
+        let notifier = outbox.map(|outbox| Notifier::new(outbox, default_chat, history.clone()));
+        let means = Means { engine, workspaces, ledger, history, clock, notifier };
         let (control, orders) = CronControl::new();
         let (ended, endings) = mpsc::channel(ENDINGS);
         let mut scheduler = Self {
@@ -102,8 +113,8 @@ impl Scheduler {
             endings,
             orders,
             tracker: TaskTracker::new(),
+            last_call: CancellationToken::new(),
         };
-        let mut states: BTreeMap<_, _> = states.into_iter().collect();
         for (job, state) in &mut states {
             if let Some(directory) = state.running.take() {
                 scheduler.interrupted(job.clone(), move |_| Some(directory)).await;
@@ -119,15 +130,15 @@ impl Scheduler {
         Ok((scheduler, control))
     }
 
-    /// Runs until `stop`, then waits until running jobs are written down: the engine ends them. `hangup` = read the
-    /// file again.
-    pub(crate) async fn run(mut self, stop: CancellationToken, mut hangup: Signal) {
+    /// Runs until `going` ends, then waits until running jobs are written down, at most until 1.5 s after `stop`: the
+    /// engine has ended them by then. `hangup` = read the file again.
+    pub(crate) async fn run(mut self, going: CancellationToken, stop: CancellationToken, mut hangup: Signal) {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let clock = self.means.clock.clone();
             tokio::select! {
-                () = stop.cancelled() => break,
+                () = going.cancelled() => break,
                 () = sleep_until(&*clock, self.table.wake()) => self.fire_due().await,
                 Some((job, fired)) = self.endings.recv() => self.job_ended(&job, fired).await,
                 Some(order) = self.orders.recv() => self.obey(order).await,
@@ -137,12 +148,24 @@ impl Scheduler {
         }
         self.tracker.close();
         let tracker = self.tracker.clone();
+        let mut late = std::pin::pin!(async {
+            stop.cancelled().await;
+            sleep(DRAIN).await;
+        });
         loop {
             tokio::select! {
                 biased;
                 Some((job, fired)) = self.endings.recv() => self.job_ended(&job, fired).await,
-                () = tracker.wait() => break,
+                () = tracker.wait() => return,
+                () = &mut late => break,
             }
+        }
+        self.last_call.cancel();
+        if timeout(REST, tracker.wait()).await.is_err() {
+            tracing::error!(
+                left = tracker.len(),
+                "some jobs or their notices could not be written down in time"
+            );
         }
     }
 
@@ -163,18 +186,24 @@ impl Scheduler {
                 self.store(&due.job).await;
                 continue;
             }
-            self.fire(&due.job, Some(slot)).await;
+            // The log says why a job is not started; its next time comes.
+            let _logged = self.fire(&due.job, Some(slot)).await;
         }
     }
 
-    async fn fire(&mut self, name: &str, slot: Option<Timestamp>) {
-        let Some(job) = self.table.get(name).map(|entry| entry.job.clone()) else { return };
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// Why it is not started; the log says so as well.
+    async fn fire(&mut self, name: &str, slot: Option<Timestamp>) -> Result<(), CronRefusal> {
+        let job = self.table.get(name).map(|entry| entry.job.clone()).ok_or(CronRefusal::Unknown)?;
         let firing = match Firing::prepare(self.means.clone(), job, slot).await {
             Ok(firing) => firing,
             Err(error) => {
                 tracing::error!(job = name, %error, "the job is not run: its history cannot be written");
                 self.store(name).await;
-                return;
+                let why = format!("the job was not started: its history cannot be written: {error}");
+                return Err(CronRefusal::Failed(why));
             }
         };
         if let Some(state) = self.table.state(name) {
@@ -182,17 +211,27 @@ impl Scheduler {
         }
         // Before it starts: whatever happens now, this time will not fire again.
         if !self.store(name).await {
-            tracing::error!(job = name, "the job is not run: that it ran could not be remembered");
-            return;
+            if let Some(state) = self.table.state(name) {
+                state.running = None;
+            }
+            let why = "the job was not started: that it runs could not be stored";
+            tracing::error!(job = name, why);
+            firing.failed(why).await;
+            return Err(CronRefusal::Failed(why.to_owned()));
         }
         let next = CancellationToken::new();
         self.running.insert(name.to_owned(), next.clone());
+        let (means, last_call) = (self.means.clone(), self.last_call.clone());
         let (ended, name) = (self.ended.clone(), name.to_owned());
         self.tracker.spawn(async move {
-            let fired = firing.run(next).await;
+            let (fired, notice) = firing.run(next).await;
             // The scheduler may have gone.
             let _gone = ended.send((name, fired)).await;
+            if let (Some(notice), Some(notifier)) = (notice, &means.notifier) {
+                notifier.deliver(notice, &last_call).await;
+            }
         });
+        Ok(())
     }
 
     async fn job_ended(&mut self, job: &str, fired: Fired) {
@@ -206,41 +245,39 @@ impl Scheduler {
             && token.is_some_and(|token| token.is_cancelled())
             && !self.means.engine.draining()
         {
-            self.fire(job, Some(self.now())).await;
+            let _logged = self.fire(job, Some(self.now())).await;
         }
     }
 
     async fn obey(&mut self, order: Order) {
         // Whoever asked may have gone.
         match order {
-            Order::List(answer) => _ = answer.send(self.list().await),
+            Order::List(answer) => self.list(answer),
             Order::Run(job, answer) => {
-                let done = if self.table.get(&job).is_none() {
-                    Err(CronRefusal::Unknown)
-                } else if self.running.contains_key(&job) {
+                let done = if self.running.contains_key(&job) {
                     Err(CronRefusal::Running)
                 } else {
-                    self.fire(&job, None).await;
-                    Ok(())
+                    self.fire(&job, None).await
                 };
                 _ = answer.send(done);
             }
             Order::Pause(job, paused, answer) => {
-                let known = self.table.pause(&job, paused, self.now());
-                if known {
-                    self.store(&job).await;
-                }
-                _ = answer.send(known.then_some(()).ok_or(CronRefusal::Unknown));
+                let done = if !self.table.pause(&job, paused, self.now()) {
+                    Err(CronRefusal::Unknown)
+                } else if self.store(&job).await {
+                    Ok(())
+                } else {
+                    let why = "this could not be stored: it lasts until the next start only";
+                    Err(CronRefusal::Failed(why.to_owned()))
+                };
+                _ = answer.send(done);
             }
         }
     }
 
-    async fn list(&self) -> CronList {
-        let history = self.means.history.clone();
-        let names: Vec<_> = self.table.entries().map(|entry| entry.job.name.clone()).collect();
-        let last = spawn_blocking(move || names.iter().map(|name| history.last(name)).collect::<Vec<_>>());
-        let last = last.await.unwrap_or_default();
-        let views = self.table.entries().zip(last).map(|(entry, last)| {
+    /// The disk is asked for the last runs elsewhere: it may take long, and jobs are due.
+    fn list(&self, answer: oneshot::Sender<CronList>) {
+        let views = self.table.entries().map(|entry| {
             let zone = entry.job.schedule.zone();
             JobView {
                 name: entry.job.name.clone(),
@@ -254,10 +291,22 @@ impl Scheduler {
                     .map(|next| next.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()),
                 skipped: entry.state.skipped,
                 missed: entry.state.missed,
-                last,
+                last: None,
             }
         });
-        CronList { file: self.file.display().to_string(), error: self.error.clone(), jobs: views.collect() }
+        let mut list = CronList {
+            file: self.file.display().to_string(),
+            error: self.error.clone(),
+            jobs: views.collect(),
+        };
+        let history = self.means.history.clone();
+        spawn_blocking(move || {
+            for job in &mut list.jobs {
+                job.last = history.last(&job.name);
+            }
+            // Whoever asked may have gone.
+            let _gone = answer.send(list);
+        });
     }
 
     /// Reads the file again, when it has changed or when it is asked. A wrong one changes nothing but what is said.
@@ -272,7 +321,11 @@ impl Scheduler {
         match jobs {
             Ok(jobs) => {
                 self.error = None;
-                self.table.load(jobs, BTreeMap::new(), self.now());
+                let now = self.now();
+                // A job that comes back is still paused, if it was; its times begin now.
+                let mut kept = kept_states(&*self.means.ledger).await;
+                kept.values_mut().for_each(|state| state.decided = now.as_millisecond());
+                self.table.load(jobs, kept, now);
                 self.store_all().await;
                 tracing::info!(jobs = self.table.entries().count(), "the jobs were read again");
             }
@@ -320,6 +373,14 @@ impl Scheduler {
     fn now(&self) -> Timestamp {
         self.means.clock.now()
     }
+}
+
+async fn kept_states(ledger: &dyn Ledger) -> BTreeMap<String, CronState> {
+    let states = ledger.cron_states().await.unwrap_or_else(|error| {
+        tracing::error!(%error, "what the scheduler remembers cannot be read: pauses and missed times are not known");
+        Vec::new()
+    });
+    states.into_iter().collect()
 }
 
 async fn read(file: PathBuf, zone: TimeZone) -> (Fingerprint, Result<Vec<Job>, CronFileError>) {

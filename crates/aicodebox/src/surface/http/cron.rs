@@ -46,6 +46,7 @@ pub(crate) async fn list(State(api): State<Api>) -> Result<Json<CronList>, Probl
         (status = 200, description = "It has been started", body = Done),
         (status = 404, description = "There is no such job, or the scheduler is off"),
         (status = 409, description = "It is running"),
+        (status = 500, description = "It was not started: that could not be written down"),
         (status = 503, description = "The server is shutting down"),
     ),
 )]
@@ -68,6 +69,7 @@ pub(crate) async fn run(
     responses(
         (status = 200, description = "It is paused", body = Done),
         (status = 404, description = "There is no such job, or the scheduler is off"),
+        (status = 500, description = "It could not be stored, and lasts until the next start only"),
         (status = 503, description = "The server is shutting down"),
     ),
 )]
@@ -90,6 +92,7 @@ pub(crate) async fn pause(
     responses(
         (status = 200, description = "It is no longer paused", body = Done),
         (status = 404, description = "There is no such job, or the scheduler is off"),
+        (status = 500, description = "It could not be stored, and lasts until the next start only"),
         (status = 503, description = "The server is shutting down"),
     ),
 )]
@@ -118,6 +121,7 @@ fn refused(refusal: CronRefusal) -> Problem {
         CronRefusal::Unknown => StatusCode::NOT_FOUND,
         CronRefusal::Running => StatusCode::CONFLICT,
         CronRefusal::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+        CronRefusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Problem::new(status, refusal.to_string())
 }
