@@ -46,6 +46,24 @@ impl Json<'_> {
         }
     }
 
+    /// Whether it has at most about so many bytes. Looks at no more than that.
+    pub(super) fn is_within(&self, bytes: usize) -> bool {
+        self.rest_of(bytes).is_some()
+    }
+
+    fn rest_of(&self, bytes: usize) -> Option<usize> {
+        match self {
+            Self::Null | Self::Bool(_) | Self::Number(_) => bytes.checked_sub(4),
+            Self::Text(text) => bytes.checked_sub(text.len() + 2),
+            Self::List(items) => {
+                items.iter().try_fold(bytes, |bytes, item| item.rest_of(bytes.checked_sub(1)?))
+            }
+            Self::Object(entries) => entries
+                .iter()
+                .try_fold(bytes, |bytes, (key, value)| value.rest_of(bytes.checked_sub(key.0.len() + 4)?)),
+        }
+    }
+
     /// A value that does not need the line any more.
     pub(super) fn to_value(&self) -> Value {
         match self {

@@ -48,7 +48,21 @@ impl Match {
     }
 
     pub(super) fn holds(&self, at: At<'_>) -> bool {
-        self.0.iter().all(|(pointer, want)| want.holds(pointer, at))
+        self.hold(at, |_| true)
+    }
+
+    /// Whether all holds that looks at the line as a whole: the same for each item of it.
+    pub(super) fn holds_of_line(&self, at: At<'_>) -> bool {
+        self.hold(at, |pointer| !pointer.item)
+    }
+
+    /// Whether all holds that looks at the item.
+    pub(super) fn holds_of_item(&self, at: At<'_>) -> bool {
+        self.hold(at, |pointer| pointer.item)
+    }
+
+    fn hold(&self, at: At<'_>, looked_at: impl Fn(&Pointer) -> bool) -> bool {
+        self.0.iter().filter(|(pointer, _)| looked_at(pointer)).all(|(pointer, want)| want.holds(pointer, at))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     rule::{Done, ErrorRule, Rule, ToolRule},
     source::join,
     spec::Spec,
-    usage::{UsageCount, UsageSoFar},
+    usage::{UsageCount, UsageSoFar, hash},
 };
 use crate::{
     process::Flow,
@@ -40,7 +40,8 @@ pub(super) struct Progress {
     pub(super) answer: Answer,
     pub(super) result: Option<String>,
     pub(super) structured: Option<Value>,
-    open_tools: HashSet<String>,
+    /// By [`hash`].
+    open_tools: HashSet<u64>,
     unnamed_tools: u64,
     usage: UsageCount,
     pub(super) finish: Option<Finish>,
@@ -168,7 +169,11 @@ impl Progress {
         }
         if let (Some(source), Some(usage)) = (&rule.usage, &self.spec.usage) {
             let objects = source.find(at);
-            objects.iter().for_each(|object| self.usage.take(usage, object));
+            for object in &objects {
+                if self.usage.take(usage, object) {
+                    self.notice("usage", "the provider's own usage is too large to be kept");
+                }
+            }
             if let Some(usage) = self.usage().usage.filter(|_| !objects.is_empty()) {
                 self.push(RunEvent::Usage(usage));
             }
@@ -216,11 +221,11 @@ impl Progress {
         let phase = match rule.phase {
             ToolPhase::Start => {
                 if self.open_tools.len() < MAX_OPEN_TOOLS {
-                    self.open_tools.insert(id.clone());
+                    self.open_tools.insert(hash(&id));
                 }
                 ToolPhase::Start
             }
-            ToolPhase::End | ToolPhase::Both if self.open_tools.remove(&id) => ToolPhase::End,
+            ToolPhase::End | ToolPhase::Both if self.open_tools.remove(&hash(&id)) => ToolPhase::End,
             ToolPhase::End | ToolPhase::Both => ToolPhase::Both,
         };
         let failed = match phase {

@@ -15,6 +15,9 @@ use crate::run::{SessionTotals, Tokens, Usage, add_numbers, subtract_numbers};
 /// Ids of `once_per` that are remembered; those after them count each time.
 const MAX_IDS: usize = 100_000;
 
+/// At most so many bytes of the provider's own object are kept, as JSON.
+const MAX_NATIVE: usize = 16 << 10;
+
 /// `[usage]`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UsageSpec {
@@ -91,7 +94,16 @@ pub(super) struct UsageCount {
     /// By [`Counter`] as index. An `f64` holds every whole number up to 2^53.
     numbers: [Option<f64>; 7],
     native: Option<Value>,
+    /// It was too large.
+    native_left_out: bool,
     ids: HashSet<u64>,
+}
+
+/// What is remembered of an id, which may have megabytes.
+pub(super) fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What was consumed so far.
@@ -105,8 +117,8 @@ pub(super) struct UsageSoFar {
 }
 
 impl UsageCount {
-    /// Takes the object of a `usage` action.
-    pub(super) fn take(&mut self, spec: &UsageSpec, object: &Json<'_>) {
+    /// Takes the object of a `usage` action. Returns whether the provider's own had to be left out from now on.
+    pub(super) fn take(&mut self, spec: &UsageSpec, object: &Json<'_>) -> bool {
         let at = At { line: object, item: None };
         if let Some(pointer) = &spec.once_per {
             let mut ids = Vec::new();
@@ -115,7 +127,7 @@ impl UsageCount {
                 false
             });
             if !ids.is_empty() && !self.is_new(&join(&ids)) {
-                return;
+                return false;
             }
         }
         for (counter, source, scope) in &spec.numbers {
@@ -129,19 +141,29 @@ impl UsageCount {
             *number = Some(before + found.iter().sum::<f64>());
         }
         let native = Pointer { item: false, steps: spec.native.clone() };
+        let left_out_before = self.native_left_out;
         native.any(at, &mut |object| {
-            match (&mut self.native, spec.scope) {
-                (Some(sum), UsageScope::Sum) => add_numbers(sum, &object.to_value()),
-                (native, _) => *native = Some(object.to_value()),
+            // What is told with each line and kept for the next run has a bound: half a million keys, written out
+            // again for each of 3,000 lines, held up everybody for half a minute.
+            self.native_left_out |= !object.is_within(MAX_NATIVE);
+            if !self.native_left_out {
+                match (&mut self.native, spec.scope) {
+                    (Some(sum), UsageScope::Sum) => add_numbers(sum, &object.to_value()),
+                    (native, _) => *native = Some(object.to_value()),
+                }
+                self.native_left_out =
+                    self.native.as_ref().is_some_and(|sum| sum.to_string().len() > MAX_NATIVE);
             }
             true
         });
+        if self.native_left_out {
+            self.native = None;
+        }
+        self.native_left_out && !left_out_before
     }
 
     fn is_new(&mut self, id: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        id.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hash(id);
         if self.ids.len() < MAX_IDS { self.ids.insert(hash) } else { !self.ids.contains(&hash) }
     }
 

@@ -6,6 +6,7 @@ mod events;
 mod gate;
 mod handle;
 mod probe;
+mod references;
 mod runner;
 mod schema_run;
 mod start;
@@ -17,7 +18,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -66,6 +67,8 @@ struct Inner {
     callback: Notify,
     /// Attempts on the same session: only the first of them takes its counters.
     totals: Turns,
+    /// Checks of answers that were given up, as long as they go on.
+    strays: Mutex<Vec<Weak<()>>>,
     active: Mutex<HashMap<RunId, Arc<Active>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
@@ -112,6 +115,7 @@ impl Engine {
             stats: Stats::default(),
             callback: Notify::new(),
             totals: Turns::default(),
+            strays: Mutex::default(),
             active: Mutex::default(),
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),

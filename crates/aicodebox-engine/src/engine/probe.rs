@@ -3,7 +3,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Mutex;
@@ -12,10 +12,14 @@ use super::Inner;
 use crate::{
     adapter::{Host, Probe},
     process::{Flow, Limits, Output, Stop, Stream},
+    run::EndedBy,
 };
 
 /// How long the program may take to answer a question.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// How soon a program that did not answer all in time is asked again.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// The answers of the agent's program, asked again when the program was replaced.
 #[derive(Default)]
@@ -24,6 +28,8 @@ pub(super) struct Prober(Mutex<Option<Answers>>);
 struct Answers {
     version: Version,
     flags: Arc<HashMap<String, bool>>,
+    /// Some are missing until it is asked again then.
+    again: Option<Instant>,
 }
 
 /// What tells one version of a program from another without running it.
@@ -59,29 +65,41 @@ impl Inner {
         let Some(version) = version else { return host.flags };
         // Held while asking: others wait for these answers rather than ask too.
         let mut answers = self.prober.0.lock().await;
-        if let Some(known) = answers.as_ref().filter(|known| known.version == version) {
+        let stands = |known: &&Answers| {
+            known.version == version && known.again.is_none_or(|again| Instant::now() < again)
+        };
+        if let Some(known) = answers.as_ref().filter(stands) {
             return known.flags.clone();
         }
-        let flags = Arc::new(self.ask(probes, &host).await);
-        *answers = Some(Answers { version, flags: flags.clone() });
+        let (flags, all) = self.ask(probes, &host).await;
+        let (flags, again) = (Arc::new(flags), (!all).then(|| Instant::now() + AGAIN));
+        *answers = Some(Answers { version, flags: flags.clone(), again });
         flags
     }
 
-    async fn ask(&self, probes: Vec<Probe>, host: &Host) -> HashMap<String, bool> {
-        let mut flags = HashMap::new();
+    /// The flags, and whether every question was answered: half an answer lacks flags that the program knows.
+    async fn ask(&self, probes: Vec<Probe>, host: &Host) -> (HashMap<String, bool>, bool) {
+        let (mut flags, mut all) = (HashMap::new(), true);
         let limits = Limits { deadline: Some(LIMIT), idle: None };
         for probe in probes {
             let mut launch = probe.launch;
             launch.cwd.clone_from(&host.home);
             match self.config.pool.supervise(launch, limits, &Stop::default(), &mut Ignored).await {
-                Ok(exit) => {
+                Ok(exit) if exit.ended_by == EndedBy::Itself => {
                     flags.extend((probe.read)(&(exit.stdout.to_string() + "\n" + &exit.stderr.to_string())))
                 }
                 // Flags that nobody answered for count as known.
-                Err(error) => tracing::warn!(%error, "the agent could not be asked for its flags"),
+                Ok(exit) => {
+                    all = false;
+                    tracing::warn!(ended_by = ?exit.ended_by, "the agent did not say in time which flags it knows");
+                }
+                Err(error) => {
+                    all = false;
+                    tracing::warn!(%error, "the agent could not be asked for its flags");
+                }
             }
         }
-        flags
+        (flags, all)
     }
 }
 

@@ -155,11 +155,12 @@ impl Runner {
             }
             let mut stopped = self.stop.watch();
             tokio::select! {
-                () = ticket.called() => {}
+                () = ticket.called() => {
+                    active.queued.store(false, Ordering::Relaxed);
+                    self.log.push(RunEvent::Status(Stage::Running));
+                }
                 _ = stopped.wait_for(|requests| requests.reason.is_some()) => {}
             }
-            active.queued.store(false, Ordering::Relaxed);
-            self.log.push(RunEvent::Status(Stage::Running));
             self.attempts_until_done(prepared, waited).await
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {

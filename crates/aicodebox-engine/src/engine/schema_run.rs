@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
+    Inner,
     attempt::{Attempted, after},
     runner::{Runner, stopped},
 };
@@ -17,12 +18,29 @@ const MAX_RETRIES: usize = 3;
 /// At most so many bytes of a bad answer are shown to the agent again.
 const QUOTE: usize = 16 << 10;
 
+/// So many checks that were given up may go on at a time: no thread can be stopped, and there are schemas and answers
+/// with which none would come to an end.
+const MAX_STRAYS: usize = 4;
+
 /// What the check says of an attempt.
 pub(super) enum Checked {
     /// The run is over; the attempt's verdict says how.
     Over,
     /// The request has been rewritten: try again.
     Again,
+}
+
+impl Inner {
+    /// Whether another check may be given up too.
+    pub(super) fn can_check(&self) -> bool {
+        let mut strays = self.strays();
+        strays.retain(|sign| sign.strong_count() > 0);
+        strays.len() < MAX_STRAYS
+    }
+
+    fn strays(&self) -> MutexGuard<'_, Vec<Weak<()>>> {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Runner {
@@ -68,15 +86,24 @@ impl Runner {
             return Ok(Err(error));
         }
         let (structured, text) = (attempted.structured.take(), attempted.text.clone());
-        let reading = tokio::task::spawn_blocking(move || check.read(&text, structured));
+        let alive = Arc::new(());
+        let sign = Arc::downgrade(&alive);
+        let reading = tokio::task::spawn_blocking(move || {
+            let _alive = alive;
+            check.read(&text, structured)
+        });
         let mut requests = self.stop.watch();
-        tokio::select! {
-            read = reading => Ok(read.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}")))),
-            Ok(asked) = requests.wait_for(|requests| requests.reason.is_some()) => {
-                Err(stopped(asked.reason.unwrap_or(EndedBy::Cancelled)))
+        let given_up = tokio::select! {
+            read = reading => {
+                return Ok(read.unwrap_or_else(|error| Err(format!("the answer could not be checked: {error}"))));
             }
-            () = sleep(self.time_left()) => Err(after(stopped(EndedBy::Deadline), Some(self.deadline()))),
-        }
+            Ok(asked) = requests.wait_for(|requests| requests.reason.is_some()) => {
+                stopped(asked.reason.unwrap_or(EndedBy::Cancelled))
+            }
+            () = sleep(self.time_left()) => after(stopped(EndedBy::Deadline), Some(self.deadline())),
+        };
+        self.engine.strays().push(sign);
+        Err(given_up)
     }
 
     /// Rewrites the request for the next attempt (contract §2, "Schema runs").

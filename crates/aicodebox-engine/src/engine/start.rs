@@ -101,6 +101,15 @@ impl Engine {
             (None, Some(source)) => Some(Arc::new(compile(source).await?) as Arc<dyn AnswerCheck>),
             (None, None) => None,
         };
+        if check.is_some() && !self.0.can_check() {
+            return Err(Failure {
+                retry_after: Some(Duration::from_secs(60)),
+                ..Failure::new(
+                    FailureKind::QueueFull,
+                    "checks of earlier answers were given up and have not ended: no more are begun before one has",
+                )
+            });
+        }
         let id = RunId::random();
         let workspace = request.workspace.path.clone();
         let log = self.0.config.store.log();

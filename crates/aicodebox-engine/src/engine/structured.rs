@@ -1,10 +1,11 @@
-use std::{borrow::Cow, collections::HashMap, fmt, ptr, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, fmt, sync::Arc};
 
 use jsonschema::{
     Draft, PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind,
 };
 use serde_json::Value;
 
+use super::references::References;
 use crate::run::AnswerCheck;
 
 /// A schema larger than this many bytes is refused: it travels in prompts and on command lines.
@@ -12,8 +13,6 @@ pub const SCHEMA_LIMIT: usize = 256 << 10;
 /// A schema that has more subschemas than this when its references are followed is refused: each is looked at wherever
 /// it is referred to, and of forty that refer twice to the next one the last would be looked at a million million times.
 const MAX_UNFOLDED: u64 = 100_000;
-/// References that lead on to references, one after the other, at most.
-const MAX_CHAIN: usize = 1_000;
 /// How often a `{` or `[` in running text may turn out not to begin anything: each takes time in proportion to what
 /// follows.
 const MAX_STARTS: usize = 32;
@@ -47,7 +46,8 @@ impl Schema {
         if size > SCHEMA_LIMIT {
             return Err(format!("the schema has {size} bytes; at most {SCHEMA_LIMIT} are accepted"));
         }
-        if unfolded(&source, &source, &mut HashMap::new(), 0) > MAX_UNFOLDED {
+        let references = References::of(&source)?;
+        if references.unfolded(&source, &mut HashMap::new(), 0) > MAX_UNFOLDED {
             return Err(format!("its references, followed, make more than {MAX_UNFOLDED} subschemas"));
         }
         let mut options = jsonschema::options()
@@ -120,31 +120,6 @@ impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Schema").field(&self.source).finish()
     }
-}
-
-/// How many values a schema has when its references within the document are followed. One that leads back to where it
-/// came from counts once: what it costs is the answer's to say.
-fn unfolded(root: &Value, value: &Value, known: &mut HashMap<*const Value, u64>, depth: usize) -> u64 {
-    if depth > MAX_CHAIN {
-        return u64::MAX;
-    }
-    if let Some(count) = known.get(&ptr::from_ref(value)) {
-        return *count;
-    }
-    known.insert(value, 1);
-    let mut within = |value: &Value| unfolded(root, value, known, depth + 1);
-    let parts = match value {
-        Value::Object(fields) => fields.iter().fold(0, |sum: u64, (name, field)| {
-            let target =
-                field.as_str().filter(|_| name == "$ref").and_then(|to| root.pointer(to.strip_prefix('#')?));
-            sum.saturating_add(within(target.unwrap_or(field)))
-        }),
-        Value::Array(items) => items.iter().fold(0, |sum: u64, item| sum.saturating_add(within(item))),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    };
-    let count = parts.saturating_add(1);
-    known.insert(value, count);
-    count
 }
 
 /// The JSON values that may be the answer in a text, likeliest first (contract §5).
@@ -335,6 +310,23 @@ mod tests {
         let chain: serde_json::Map<_, _> =
             (0..5_000).map(|number| (format!("n{number}"), next(number + 1))).collect();
         assert!(Schema::compile(json!({"$defs": chain, "$ref": "#/$defs/n0"})).is_err());
+        // By other names than that of the place.
+        let written = |reference: &str| {
+            let twice = json!({"allOf": [{"$ref": reference}, {"$ref": reference}]});
+            let mut defs: serde_json::Map<_, _> = (1..40)
+                .map(|number| {
+                    let text = twice.to_string().replace("n1", &format!("n{}", number + 1));
+                    let mut next: Value = serde_json::from_str(&text).unwrap();
+                    next["$anchor"] = json!(format!("n{number}"));
+                    (format!("n{number}"), next)
+                })
+                .collect();
+            defs.insert("n40".into(), json!({"$anchor": "n40"}));
+            Schema::compile(json!({"$defs": defs, "allOf": twice["allOf"]})).map(drop)
+        };
+        for reference in ["#/$defs/n1", "#/%24defs/n1", "#/%24def%73/n1", "#n1"] {
+            assert!(written(reference).unwrap_err().contains("make more than"), "{reference}");
+        }
         // A tree, and what refers to itself.
         let tree = json!({
             "$defs": {"node": {"type": "object", "properties": {
@@ -343,6 +335,26 @@ mod tests {
             "$ref": "#/$defs/node",
         });
         assert_eq!(Schema::compile(tree).unwrap().complaint(&json!({"left": {"right": {}}})), None);
+    }
+
+    #[test]
+    fn places_within_are_named_by_pointer_or_anchor() {
+        let named = json!({"$defs": {"a b": {"$anchor": "x", "type": "null"}}, "$ref": "#/$defs/a%20b"});
+        assert_eq!(Schema::compile(named.clone()).unwrap().complaint(&json!(null)), None);
+        let with = |key: &str, value: Value| {
+            let mut schema = named.clone();
+            schema[key] = value;
+            Schema::compile(schema)
+        };
+        assert!(with("$ref", json!("#x")).unwrap().complaint(&json!(1)).is_some());
+        assert!(with("$id", json!("http://example.org/whole")).is_ok());
+        for odd in ["#nowhere", "#/$defs/nowhere", "other.json", "#/$defs/%zz"] {
+            assert!(with("$ref", json!(odd)).is_err(), "{odd}");
+        }
+        assert!(with("items", json!({"$id": "other.json"})).is_err(), "its references would lead elsewhere");
+        // A property may have any name.
+        let plain = json!({"properties": {"$ref": {"type": "string"}, "$id": {}}});
+        assert_eq!(Schema::compile(plain).unwrap().complaint(&json!({"$ref": "x"})), None);
     }
 
     #[test]

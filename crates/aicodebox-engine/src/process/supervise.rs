@@ -41,7 +41,7 @@ impl Running {
     /// left and both pipes are at their end (or nobody of the run can hold them any more).
     ///
     /// Nothing is awaited outside the `select!`, and the branches that can stop a run come first: an agent that
-    /// prints without end cannot put them off.
+    /// prints without end cannot put them off. The pipes come in no order, so that none keeps another waiting.
     pub async fn drive(mut self, limits: Limits, stop: &Stop, output: &mut dyn Output) -> Exit {
         output.started(self.pid);
         let mut requests = stop.watch();
@@ -64,7 +64,9 @@ impl Running {
             }
         }
         loop {
-            let limit = watch.next_limit();
+            // Who is not read says nothing.
+            let unread = room.is_some();
+            let limit = watch.next_limit(unread);
             if let Some(limit) = limit.filter(|limit| alarm.deadline() != *limit) {
                 alarm.as_mut().reset(limit);
             }
@@ -76,7 +78,7 @@ impl Running {
                     Flow::Go
                 }
                 () = &mut alarm, if limit.is_some() => {
-                    if watch.alarm(&self).is_break() {
+                    if watch.alarm(&self, unread).is_break() {
                         break;
                     }
                     Flow::Go
@@ -87,11 +89,14 @@ impl Running {
                 }
                 () = async { if let Some(room) = &mut room { room.await } }, if room.is_some() => {
                     room = None;
+                    watch.last_byte = Instant::now();
                     Flow::Go
                 }
-                () = stdout.ready(), if room.is_none() => stdout.drain(output, &mut watch.last_byte),
-                () = stderr.ready(), if room.is_none() => stderr.drain(output, &mut watch.last_byte),
-                () = write(&mut stdin), if stdin.is_some() => Flow::Go,
+                pipe = any(&stdout, &stderr, &mut stdin, !unread) => match pipe {
+                    Ready::Stdout => stdout.drain(output, &mut watch.last_byte),
+                    Ready::Stderr => stderr.drain(output, &mut watch.last_byte),
+                    Ready::Stdin => Flow::Go,
+                },
             };
             watch.flow(&self, flow);
             // What has ended says no more than its pipes hold, and reading that has a limit of its own.
@@ -157,15 +162,16 @@ impl Watch {
         }
     }
 
-    /// The next instant at which something is to be decided.
-    fn next_limit(&self) -> Option<Instant> {
+    /// The next instant at which something is to be decided; `unread` = nothing is read of the run just now.
+    fn next_limit(&self, unread: bool) -> Option<Instant> {
         if self.ended.is_some() {
             return self.drained;
         }
         if self.reason.is_some() {
             return self.overdue;
         }
-        [self.deadline(), self.idle(), self.lingering()].into_iter().flatten().min()
+        let idle = self.idle().filter(|_| !unread);
+        [self.deadline(), idle, self.lingering()].into_iter().flatten().min()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -181,7 +187,7 @@ impl Watch {
     }
 
     /// The next limit is reached. Break: the loop has waited long enough.
-    fn alarm(&mut self, running: &Running) -> ControlFlow<()> {
+    fn alarm(&mut self, running: &Running, unread: bool) -> ControlFlow<()> {
         let now = Instant::now();
         let past = |limit: Option<Instant>| limit.is_some_and(|limit| limit <= now);
         if self.ended.is_some() {
@@ -192,7 +198,7 @@ impl Watch {
         }
         if past(self.deadline()) {
             self.stop(running, EndedBy::Deadline);
-        } else if past(self.idle()) {
+        } else if past(self.idle()) && !unread {
             self.stop(running, EndedBy::Idle);
         } else if past(self.lingering()) {
             self.stop(running, EndedBy::Finished);
@@ -350,6 +356,25 @@ impl Pump {
             }
             Flow::Go
         })
+    }
+}
+
+/// A pipe that something can be done with.
+enum Ready {
+    Stdout,
+    Stderr,
+    /// And it was done.
+    Stdin,
+}
+
+/// Waits for one of the pipes, whichever: an agent that printed without end on one never got its prompt through
+/// another. Cancel-safe.
+async fn any(stdout: &Pump, stderr: &Pump, stdin: &mut Option<Feed>, reads: bool) -> Ready {
+    tokio::select! {
+        () = stdout.ready(), if reads => Ready::Stdout,
+        () = stderr.ready(), if reads => Ready::Stderr,
+        () = write(stdin), if stdin.is_some() => Ready::Stdin,
+        else => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -92,25 +92,67 @@ impl Drop for ScratchDir {
 
 /// Removes an instance whose process is gone; a living one holds its lock.
 fn sweep(instance: &Path) {
-    let Ok(lock) = File::open(instance.join("lock")) else { return };
-    match lock.try_lock() {
-        Ok(()) => remove(instance),
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+    match File::open(instance.join("lock")).map(|lock| lock.try_lock()) {
+        Ok(Ok(())) => remove(instance),
+        // What an earlier try left of one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => remove(instance),
+        Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) | Err(_) => {}
     }
 }
 
-/// An agent may have taken away its own write permission, so a failure is only worth a line in the log.
+/// An agent may have taken away the write permission of its directories, as Go's module cache does.
 fn remove(path: &Path) {
-    if let Err(error) = fs::remove_dir_all(path)
+    let removed = fs::remove_dir_all(path).or_else(|error| {
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            return Err(error);
+        }
+        make_writable(path)?;
+        fs::remove_dir_all(path)
+    });
+    if let Err(error) = removed
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(path = %path.display(), %error, "a temporary directory could not be removed");
     }
 }
 
+/// Gives a directory, and all below it, back to its owner. What links lead to is left as it is.
+fn make_writable(dir: &Path) -> io::Result<()> {
+    let mut mode = fs::symlink_metadata(dir)?.permissions();
+    mode.set_mode(mode.mode() | 0o700);
+    fs::set_permissions(dir, mode)?;
+    for entry in fs::read_dir(dir)?.flatten() {
+        if entry.file_type()?.is_dir() {
+            make_writable(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_that_an_agent_has_closed_are_removed_and_nothing_outside() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = base.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o500)).unwrap();
+        let dir = base.path().join("closed");
+        fs::create_dir_all(dir.join("mod/cache")).unwrap();
+        fs::write(dir.join("mod/cache/file"), "x").unwrap();
+        std::os::unix::fs::symlink(&outside, dir.join("mod/link")).unwrap();
+        for closed in ["mod/cache", "mod"] {
+            fs::set_permissions(dir.join(closed), fs::Permissions::from_mode(0o500)).unwrap();
+        }
+        // Root may do it anyway, so not by `remove` alone.
+        make_writable(&dir).unwrap();
+        assert_eq!(fs::metadata(dir.join("mod/cache")).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o777, 0o500);
+        remove(&dir);
+        assert!(!dir.exists());
+    }
 
     #[test]
     fn what_a_dead_process_left_is_removed_and_a_living_one_is_untouched() {
@@ -121,10 +163,12 @@ mod tests {
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("lock"), "").unwrap();
         fs::write(dead.join("prompt"), "secret").unwrap();
+        let rest = base.path().join("4567");
+        fs::create_dir_all(rest.join("half removed")).unwrap();
 
         let next = Scratch::open(base.path()).unwrap();
 
-        assert!(!dead.exists());
+        assert!(!dead.exists() && !rest.exists());
         assert!(kept.path().is_dir());
         let path = next.path("x");
         drop(next);

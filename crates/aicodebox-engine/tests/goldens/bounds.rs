@@ -113,6 +113,52 @@ fn errors_without_end_are_kept_at_both_ends() {
     assert!(failure.message.chars().count() < 700);
 }
 
+#[test]
+fn usage_without_end_is_left_out_and_said_once() {
+    let request = request();
+    let (mut reader, events) = reader(&built_in("opencode"), &request);
+    let wide: String = (0..100_000).map(|number| format!(",\"k{number}\":1")).collect();
+    let line = |more: &str| {
+        format!("{{\"type\":\"step_finish\",\"part\":{{\"tokens\":{{\"input\":1,\"output\":2{more}}}}}}}\n")
+    };
+    reader.feed(Stream::Stdout, line(&wide).as_bytes());
+    let begin = Instant::now();
+    for _ in 0..200 {
+        reader.feed(Stream::Stdout, line("").as_bytes());
+    }
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert_eq!(events.notices(), ["usage: the provider's own usage is too large to be kept"]);
+    let usage = ended(reader, 0).usage.unwrap();
+    assert_eq!((usage.tokens.output, usage.native), (Some(402), serde_json::Value::Null));
+}
+
+#[test]
+fn a_line_with_as_many_keys_as_items_is_read_in_no_time() {
+    let (mut reader, _events) = reader(&built_in("claude"), &request());
+    let items = vec!["{}"; 10_000].join(",");
+    let keys: String = (0..10_000).map(|number| format!(",\"k{number}\":1")).collect();
+    let line = format!("{{\"type\":\"assistant\",\"message\":{{\"content\":[{items}]}}{keys}}}\n");
+    let begin = Instant::now();
+    reader.feed(Stream::Stdout, line.as_bytes());
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn tools_with_names_without_end_take_no_memory() {
+    let (mut reader, events) = reader(&built_in("claude"), &request());
+    let long = "x".repeat(1 << 20);
+    let before = resident();
+    for number in 0..200 {
+        let line = format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"tool_use\",\"id\":\"{number}{long}\",\"name\":\"t\"}}]}}}}\n"
+        );
+        reader.feed(Stream::Stdout, line.as_bytes());
+        assert_eq!(events.take().len(), 1);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB more for 200 open tools");
+}
+
 /// Generous, since it is not built for speed here: what this catches is work per byte that was read before.
 #[test]
 fn twenty_thousand_lines_are_read_in_no_time() {

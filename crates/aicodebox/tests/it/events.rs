@@ -125,6 +125,19 @@ fn a_queued_run_says_so() {
 }
 
 #[test]
+fn a_run_that_is_cancelled_while_it_waits_never_had_its_place() {
+    let server = Server::new().env("AICODEBOX_MAX_CONCURRENT_RUNS", "1").start();
+    let _first = start(&server, "sleep 300");
+    let second =
+        server.run(json!({"prompt": "echo b", "workspace": "b", "async": true})).status(200).text("/runId");
+    server.delete(&format!("/run/{second}")).status(200);
+    let events: Vec<_> = follow(&server, &second, None).collect();
+    let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names, ["status", "outcome"]);
+    assert_eq!(events[0].json()["queued"], true);
+}
+
+#[test]
 fn a_run_that_says_too_much_is_cut_and_keeps_its_outcome() {
     let server = Server::new().adapter(EVENTS).start();
     let script = r#"awk 'BEGIN { for (i = 0; i < 60000; i++) print "{\"delta\":\"" i " \"}"; print "{\"done\":\"ok\"}" }'"#;

@@ -111,18 +111,21 @@ fn a_check_that_takes_for_ever_holds_nothing_up() {
     let level = json!({"properties": {"c": {"$ref": "#/$defs/n"}}});
     let schema = json!({"$defs": {"n": {"allOf": [level, level]}}, "$ref": "#/$defs/n"});
     let answer = format!(r"{}1{}\n", r#"{\"c\":"#.repeat(60), "}".repeat(60)).replace(r"\n", "\n");
-    let mut server = start(&answer.repeat(3));
+    let mut server = start(&answer.repeat(4));
     let slow = |more: Value| {
-        let mut body = json!({"jsonSchema": schema, "workspace": "w"});
+        let mut body = json!({"prompt": "x", "jsonSchema": schema, "workspace": "w"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        ask(&server, body)
+        server.run(body)
     };
     slow(json!({"timeoutSeconds": 1})).field("/exitCode", 124).field("/stderr", "timed out after 1.0 s");
-    let id = slow(json!({"async": true})).text("/runId");
-    let events = server.open("GET", &format!("/run/{id}/events"), &[], None);
-    Events::of(events).find(|event| event.name == "message").expect("it answers");
-    server.delete(&format!("/run/{id}")).status(200).field("/status", "cancelled");
-    slow(json!({"async": true}));
+    for _ in 0..3 {
+        let id = slow(json!({"async": true})).text("/runId");
+        let events = server.open("GET", &format!("/run/{id}/events"), &[], None);
+        Events::of(events).find(|event| event.name == "message").expect("it answers");
+        server.delete(&format!("/run/{id}")).status(200).field("/status", "cancelled");
+    }
+    // Four of them go on, and each has a processor: there must not be more and more.
+    slow(json!({})).status(429);
     let begun = Instant::now();
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().code(), Some(0));

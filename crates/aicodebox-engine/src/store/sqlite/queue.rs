@@ -142,6 +142,11 @@ impl Queue {
         }
     }
 
+    /// Events have to be written then: for the writer itself, when it could not write them.
+    pub(super) fn events_in(&self, time: Duration) {
+        self.state().events_due.get_or_insert(Instant::now() + time);
+    }
+
     /// Nothing more comes; what waits is still written.
     pub(super) fn close(&self) {
         let mut state = self.state();

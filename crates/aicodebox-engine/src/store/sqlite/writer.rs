@@ -137,7 +137,7 @@ impl Writer {
             return;
         }
         let together = self.transact(jobs.iter().map(|job| &job.command), events);
-        let alone = jobs.len() == 1 && !events;
+        let (alone, only_events) = (jobs.len() == 1 && !events, jobs.is_empty());
         for Job { command, answer } in jobs {
             let result = match &together {
                 Err(_) if !alone => self.transact([&command], false),
@@ -148,6 +148,10 @@ impl Writer {
             }
             // Nobody waits any more: it is done all the same.
             let _gone = answer.send(result);
+        }
+        // Whoever has told of these events does not tell again.
+        if together.is_err() && events && (only_events || self.transact([], true).is_err()) {
+            self.queue.events_in(RETRY);
         }
     }
 
@@ -307,5 +311,57 @@ fn checkpoint(connection: &Connection, called: &Receiver<()>) {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{
+        run::{EventSink, Origin, RunEvent},
+        store::{EventLog, NewRun, sqlite::open},
+    };
+
+    #[test]
+    fn events_that_could_not_be_written_are_not_forgotten() {
+        let dir = TempDir::new().unwrap();
+        let open::Opened { connection, path, .. } = open::open(dir.path()).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        let (queue, now) = (Arc::new(Queue::default()), Instant::now());
+        let mut writer = Writer {
+            connection,
+            path: path.clone(),
+            queue: queue.clone(),
+            open: Open::new(),
+            unwritten: Arc::default(),
+            retention: Retention { ttl: Duration::from_secs(60), max_bytes: 1 << 20 },
+            forget_at: now,
+            retry_at: now,
+            wal_pages: Arc::default(),
+        };
+        let log = EventLog::stored(queue.clone());
+        let run = NewRun::new(RunId::random(), "/w".into(), Origin::Api, log.clone());
+        let (answer, _answered) = oneshot::channel();
+        writer.write(vec![Job { command: Command::Create(Box::new(run)), answer }], false);
+        log.push(RunEvent::Delta("a".into()));
+        // As the writer does when their time has come.
+        let take = || {
+            let turn = queue.next(Duration::from_secs(20));
+            assert!(matches!(&turn, Turn::Write { jobs, events: true } if jobs.is_empty()));
+        };
+        take();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        writer.write(Vec::new(), true);
+        other.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(log.written().borrow().last, 0);
+        // Nobody tells of this one: the log thinks that the writer will come.
+        log.push(RunEvent::Delta("b".into()));
+        take();
+        writer.write(Vec::new(), true);
+        assert_eq!(log.written().borrow().last, 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aicodebox_engine::{
-    process::{Flow, KEPT, Lines, MAX_LINE, Stdin},
+    process::{Flow, KEPT, Limits, Lines, MAX_LINE, Stdin, Stop},
     run::{EndedBy, ExitStatus},
 };
 
@@ -36,6 +36,26 @@ async fn ten_megabytes_of_stderr_do_not_stop_the_answer() {
     assert_eq!((exit.stderr.head.len(), exit.stderr.tail.len()), (KEPT, KEPT));
     assert_eq!(exit.stderr.dropped, 8 * KEPT as u64 + 3);
     assert!(exit.stderr.tail.ends_with(b"abc"), "the tail is the end");
+}
+
+#[tokio::test]
+async fn a_flood_on_one_pipe_keeps_no_other_waiting() {
+    let pool = pool().await;
+    let shell = |script: &str| {
+        let mut launch = agent("--exec /bin/sh -c");
+        launch.args.push(script.into());
+        launch
+    };
+    let limits = Limits { deadline: Some(Duration::from_secs(8)), idle: None };
+    let mut prompted = shell("yes & flood=$!; cat > /dev/null; kill $flood; echo FINISHED");
+    prompted.stdin = Stdin::Bytes(vec![b'x'; 400_000]);
+    let complaining = shell("yes & flood=$!; head -c 2000000 /dev/zero >&2; kill $flood; echo FINISHED");
+    for launch in [prompted, complaining] {
+        let mut seen = Seen::default();
+        let exit = pool.supervise(launch, limits, &Stop::default(), &mut seen).await.unwrap();
+        assert_eq!(exit.ended_by, EndedBy::Itself);
+        assert!(seen.text().ends_with("FINISHED\n"));
+    }
 }
 
 #[tokio::test]
