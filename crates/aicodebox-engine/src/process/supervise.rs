@@ -393,3 +393,18 @@ async fn write(stdin: &mut Option<Feed>) {
         *stdin = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_read_is_not_silent() {
+        let (second, now) = (Duration::from_secs(1), Instant::now());
+        let plan = StopPlan { signal: 15, grace: second };
+        let limits = Limits { deadline: Some(5 * second), idle: Some(second) };
+        let watch = Watch::new(limits, now, plan);
+        assert_eq!(watch.next_limit(false), Some(now + second));
+        assert_eq!(watch.next_limit(true), Some(now + 5 * second));
+    }
+}
