@@ -3,7 +3,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::Problem;
 use crate::surface::body::{BodyError, collect};
@@ -25,24 +25,26 @@ pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> 
 /// # Errors
 /// 400 when it is no JSON, 422 when a part of it is of the wrong type; the latter names the part.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // Else an array would be read as the fields in their order.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(Problem::unprocessable("body", "expected an object"));
+    let invalid =
+        |error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not valid JSON: {error}"));
+    // Else an array would be read as the fields in their order, and serde would tell our name of the type.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        let other = serde_json::from_slice::<IgnoredAny>(bytes);
+        return Err(other.map_or_else(invalid, |_| Problem::unprocessable("body", "expected an object")));
     }
     serde_json::from_slice(bytes).map_err(|error| {
         if !error.is_data() {
-            return Problem::new(StatusCode::BAD_REQUEST, format!("the body is not valid JSON: {error}"));
+            return invalid(error);
         }
         // Once more, this time keeping track of where we are: a body that is right should not pay for it.
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut source) else {
             return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
         };
-        let path = error.path().to_string();
-        let field = if path == "." { "body" } else { path.as_str() };
         let reason = error.inner().to_string();
         // The position is of no use beside the path.
-        Problem::unprocessable(field, reason.split(" at line ").next().unwrap_or(&reason))
+        let reason = reason.split(" at line ").next().unwrap_or(&reason);
+        Problem::of_part(&error.path().to_string(), reason, "body")
     })
 }
 

@@ -60,6 +60,17 @@ impl Problem {
         Self::field(StatusCode::UNPROCESSABLE_ENTITY, field, detail)
     }
 
+    /// 422 for what serde says of the part at `path`; `whole` is what the whole is called.
+    pub(super) fn of_part(path: &str, reason: &str, whole: &str) -> Self {
+        // That a part is there twice is told of the whole.
+        let twice = reason.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'));
+        match (twice, path) {
+            (Some(field), _) => Self::unprocessable(field, "is there more than once"),
+            (None, ".") => Self::unprocessable(whole, reason),
+            (None, field) => Self::unprocessable(field, reason),
+        }
+    }
+
     /// 404 for a run.
     pub(crate) fn no_such_run() -> Self {
         Self::new(StatusCode::NOT_FOUND, "run not found")

@@ -18,14 +18,7 @@ impl From<QueryRejection> for Problem {
             .filter_map(|error| error.downcast_ref::<serde_path_to_error::Error<value::Error>>())
             .next();
         let Some(error) = found else { return Self::unprocessable("query", rejection) };
-        let (path, reason) = (error.path().to_string(), error.inner().to_string());
-        // That a part is there twice is told of the whole.
-        let twice = reason.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'));
-        match (twice, path.as_str()) {
-            (Some(field), _) => Self::unprocessable(field, "is there more than once"),
-            (None, ".") => Self::unprocessable("query", reason),
-            (None, field) => Self::unprocessable(field, reason),
-        }
+        Self::of_part(&error.path().to_string(), &error.inner().to_string(), "query")
     }
 }
 
