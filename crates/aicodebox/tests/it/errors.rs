@@ -33,12 +33,42 @@ fn a_field_that_cannot_be_accepted_is_named() {
         (json!({"prompt": "x", "workspace": "a", "ephemeral": true}), "ephemeral"),
         (json!({"prompt": "x", "model": "--help"}), "model"),
         (json!([]), "body"),
+        (json!(null), "body"),
+        (json!(5), "body"),
     ] {
-        let answer = server.run(body.clone()).status(422);
-        assert_eq!(answer.json()["field"], field, "{body}");
-        let detail = answer.problem(422);
-        assert!(detail.starts_with(&format!("{field}: ")) && !detail.contains(" at line "), "{detail}");
+        refused(&server, &body.to_string(), field);
     }
+    refused(&server, r#"{"prompt":"x","system_prompt":"a","systemPrompt":"b"}"#, "systemPrompt");
+    refused(&server, r#"{"prompt":"x","prompt":"y"}"#, "prompt");
+}
+
+fn refused(server: &crate::harness::Running, body: &str, field: &str) {
+    let answer = send(server, body).status(422);
+    assert_eq!(answer.json()["field"], field, "{body}");
+    let detail = answer.problem(422);
+    assert!(detail.starts_with(&format!("{field}: ")), "{detail}");
+    for ours in [" at line ", "RunBody", "duplicate field"] {
+        assert!(!detail.contains(ours), "{detail}");
+    }
+}
+
+#[test]
+fn an_encoded_body_is_refused_wherever_one_is_read() {
+    let server = Server::new().env("AICODEBOX_MCP_MODE", "1").start();
+    let body = json!({"prompt": "true"}).to_string();
+    for (method, path) in [
+        ("POST", "/run"),
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/responses"),
+        ("POST", "/mcp"),
+        ("PUT", "/files/f"),
+    ] {
+        let answer =
+            server.send(method, path, &[("Content-Encoding", "gzip")], Some(body.clone())).status(415);
+        assert!(answer.body.contains("Content-Encoding"), "{path}: {}", answer.body);
+    }
+    assert!(!server.workspace().join("f").exists());
+    server.send("POST", "/run", &[("Content-Encoding", "identity")], Some(body)).status(200);
 }
 
 #[test]
@@ -75,7 +105,7 @@ fn a_path_out_of_the_root_is_a_bad_request() {
 #[test]
 fn a_body_that_is_no_json_or_too_long_is_refused() {
     let server = Server::new().env("AICODEBOX_API_MODE_MAX_BODY", "100KiB").start();
-    for body in ["", "{", "{\"prompt\": \"x\"} more", "prompt=x"] {
+    for body in ["", "{", "[1", "5 5", "{\"prompt\": \"x\"} more", "prompt=x"] {
         send(&server, body).problem(400);
     }
     let plain = [("Content-Type", "text/plain")];

@@ -163,6 +163,16 @@ fn a_writer_can_insist_on_what_it_has_seen() {
 }
 
 #[test]
+fn a_part_does_not_become_the_file() {
+    let server = Server::new().start();
+    server.put("/files/f", "0123456789").status(200);
+    let part = [("Content-Range", "bytes 2-3/10")];
+    let answer = server.send("PUT", "/files/f", &part, Some("xx".into()));
+    assert!(answer.field("/field", "Content-Range").problem(400).starts_with("Content-Range: "));
+    assert_eq!(server.get("/files/f").body, "0123456789");
+}
+
+#[test]
 fn what_is_too_large_or_cut_short_leaves_nothing() {
     let server = Server::new().env("AICODEBOX_API_MODE_MAX_BODY", "1KiB").start();
     let large = "x".repeat(1_025);

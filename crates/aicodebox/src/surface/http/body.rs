@@ -11,13 +11,13 @@ use crate::surface::body::{BodyError, collect};
 /// The bytes of a body that is declared as JSON, at most `limit` of them; [`parse`] makes something of them.
 ///
 /// # Errors
-/// 415 when it is not declared as JSON, 413 when it is too long.
+/// 415 when it is not declared as JSON, or is encoded; 413 when it is too long.
 pub(crate) async fn read_json(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     if !is_json(headers) {
         let detail = "the body must be JSON: send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    Ok(collect(body, limit).await?)
+    Ok(collect(headers, body, limit).await?)
 }
 
 /// What [`read_json`] gave.
@@ -50,11 +50,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 impl From<BodyError> for Problem {
     fn from(error: BodyError) -> Self {
-        let status = match error {
-            BodyError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            BodyError::Broken(_) => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, error.to_string())
+        Self::new(error.status(), error.to_string())
     }
 }
 

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 
 use super::{Api, Problem, conditions, range::Range};
 use crate::surface::{
-    body::BodyError,
+    body::{BodyError, require_plain},
     file_answer::{DoneAnswer, ListingAnswer},
 };
 
@@ -72,7 +72,8 @@ async fn show(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Pr
 
 /// Write a file
 ///
-/// The body becomes the file, none an empty one; missing directories are made. `If-Match` and `If-None-Match: *` are honoured.
+/// The body becomes the file, none an empty one; missing directories are made. `If-Match` and `If-None-Match: *` are
+/// honoured, `Content-Range` and `Content-Encoding` are refused.
 #[utoipa::path(
     put,
     path = "/files/{path}",
@@ -82,11 +83,12 @@ async fn show(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Pr
     request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream"),
     responses(
         (status = 200, description = "It is written", body = DoneAnswer),
-        (status = 400, description = "The path leads out of the root, or is no file's"),
+        (status = 400, description = "The path leads out of the root, or is no file's; or only a part of it was sent"),
         (status = 403, description = "The file system does not allow it"),
         (status = 404, description = "A link on the way leads nowhere"),
         (status = 412, description = "A condition does not hold"),
         (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is encoded"),
         (status = 500, description = "The file system failed"),
         (status = 507, description = "The disk or a quota is full"),
     ),
@@ -104,6 +106,12 @@ pub(crate) async fn put(
 
 async fn receive(api: &Api, path: UrlPath, headers: &HeaderMap, mut body: Body) -> Result<Written, Problem> {
     let (path, limit) = (named(path)?, api.max_body() as u64);
+    require_plain(headers)?;
+    if headers.contains_key(header::CONTENT_RANGE) {
+        // The part would become the file (RFC 9110, 14.5).
+        let detail = "a part of a file cannot be written: send all of it";
+        return Err(Problem::field(StatusCode::BAD_REQUEST, "Content-Range", detail));
+    }
     if body.size_hint().lower() > limit {
         return Err(FileError::TooLarge { path, limit }.into());
     }

@@ -70,7 +70,7 @@ pub(crate) enum RunSays<'a> {
         (status = 400, description = "No JSON, or a path that leads nowhere good"),
         (status = 409, description = "Another run has this workspace to itself; `Retry-After` says when to ask again"),
         (status = 413, description = "The body is too long, or the prompt for this agent"),
-        (status = 415, description = "The body is not declared as JSON"),
+        (status = 415, description = "The body is not declared as JSON, or it is encoded"),
         (status = 422, description = "`field` names the part that cannot be accepted"),
         (status = 429, description = "Too many runs wait; `Retry-After` says when to ask again"),
         (status = 500, description = "A fault of the server"),

@@ -23,10 +23,7 @@ use super::{
     presence::{Presence, watched},
     sessions::Sessions,
 };
-use crate::{
-    config::McpConfig,
-    surface::body::{BodyError, collect},
-};
+use crate::{config::McpConfig, surface::body::collect};
 
 /// JSON-RPC's numbers of errors.
 const PARSE_ERROR: i32 = -32_700;
@@ -74,15 +71,9 @@ async fn answer(State(mcp): State<Mcp>, mut request: Request) -> Response {
         let message = "the body must be JSON: send `Content-Type: application/json`";
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
     }
-    let body = match collect(body, mcp.max_body).await {
+    let body = match collect(&parts.headers, body, mcp.max_body).await {
         Ok(body) => body,
-        Err(error) => {
-            let status = match error {
-                BodyError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-                BodyError::Broken(_) => StatusCode::BAD_REQUEST,
-            };
-            return refusal(status, &error.to_string());
-        }
+        Err(error) => return refusal(error.status(), &error.to_string()),
     };
     let presence = Presence::default();
     let guard = presence.guard();
