@@ -57,6 +57,12 @@ fn pages_of_other_origins_are_let_in_only_where_that_is_configured() {
         Server::new().token("t0ken").env("AICODEBOX_API_MODE_CORS_ORIGINS", "https://a.example").start();
     let answer = open.send("OPTIONS", "/run", &asking, None).status(200);
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://a.example"));
+    let seen = open.send("GET", "/status", &[("Origin", "https://a.example")], None).status(200);
+    let seen = seen.header("access-control-expose-headers").unwrap().to_ascii_lowercase();
+    for needed in ["etag", "content-range", "accept-ranges", "x-request-id", "retry-after", "x-should-retry"]
+    {
+        assert!(seen.split(',').any(|name| name.trim() == needed), "{needed}: {seen}");
+    }
     let closed = Server::new().token("t0ken").start();
     let answer = closed.send("OPTIONS", "/run", &asking, None);
     assert_eq!(answer.header("access-control-allow-origin"), None);

@@ -83,6 +83,13 @@ fn cors(config: &Cors) -> Option<CorsLayer> {
             .expose_headers([
                 request_id::X_REQUEST_ID,
                 header::RETRY_AFTER,
+                header::ALLOW,
+                // A page cannot send `If-Match`, nor put a file together from parts, without these.
+                header::ETAG,
+                header::ACCEPT_RANGES,
+                header::CONTENT_RANGE,
+                // The clients of OpenAI go by it in a page too.
+                HeaderName::from_static("x-should-retry"),
                 HeaderName::from_static("x-aicodebox-run-id"),
                 HeaderName::from_static("x-aicodebox-ignored"),
             ])
