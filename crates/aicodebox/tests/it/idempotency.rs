@@ -138,3 +138,12 @@ fn an_async_run_says_where_it_stands_and_a_forgotten_one_frees_its_key() {
     ask(&server, "c", &json!({"prompt": ""})).problem(422);
     ask(&server, "c", &json!({"prompt": "echo c"})).status(200);
 }
+
+#[test]
+fn none_is_taken_of_two_keys() {
+    let server = Server::new().start();
+    let two = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")];
+    let answer = server.send("POST", "/run", &two, Some(json!({"prompt": ONCE}).to_string()));
+    assert!(answer.field("/field", "Idempotency-Key").problem(422).ends_with("more than once"));
+    assert_eq!(times(&server), 0);
+}

@@ -78,7 +78,11 @@ pub(crate) async fn follow(
 }
 
 fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let mut sent = headers.get_all("last-event-id").iter();
+    let Some(value) = sent.next() else { return Ok(None) };
+    if sent.next().is_some() {
+        return Err(Problem::unprocessable("Last-Event-ID", "is there more than once"));
+    }
     match value.to_str().ok().map(str::trim) {
         // A browser sends an empty one when it has seen none.
         Some("") => Ok(None),

@@ -11,9 +11,13 @@ const MAX_LENGTH: usize = 255;
 /// What `Idempotency-Key` asks for: with the same key, the same token and the same body, the same run.
 ///
 /// # Errors
-/// 422 for a key that is none.
+/// 422 for a key that is none, and for several.
 pub(crate) fn claim(headers: &HeaderMap, body: &[u8]) -> Result<Option<Claim>, Problem> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let mut sent = headers.get_all("idempotency-key").iter();
+    let Some(key) = sent.next() else { return Ok(None) };
+    if sent.next().is_some() {
+        return Err(Problem::unprocessable("Idempotency-Key", "is there more than once"));
+    }
     let key = key.to_str().ok().map(str::trim).filter(|key| {
         (1..=MAX_LENGTH).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
     });

@@ -73,7 +73,11 @@ type Found = Option<(&'static str, String)>;
 impl Names<'_> {
     fn find(&self, names: &[&'static str]) -> Result<Found, ApiError> {
         for name in names {
-            let Some(value) = self.0.get(*name) else { continue };
+            let mut sent = self.0.get_all(*name).iter();
+            let Some(value) = sent.next() else { continue };
+            if sent.next().is_some() {
+                return Err(ApiError::invalid(*name, "is there more than once"));
+            }
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| ApiError::invalid(*name, "must be UTF-8"))?
                 .trim();
@@ -183,6 +187,16 @@ mod tests {
         let both = read(&[("x-claude-workspace", "old"), ("x-aicodebox-workspace", "new")]).unwrap();
         assert_eq!(both.workspace.as_deref(), Some("new"));
         assert_eq!(read(&[("x-aicodebox-resume", "  ")]), Ok(Headers::default()));
+    }
+
+    #[test]
+    fn none_is_taken_of_two_values() {
+        let name = "x-aicodebox-workspace";
+        let mut headers =
+            HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("a"))]);
+        headers.append(name, HeaderValue::from_static("b"));
+        let error = Headers::read(&headers).unwrap_err();
+        assert_eq!(serde_json::to_value(error.object()).unwrap()["param"], name);
     }
 
     #[test]
