@@ -38,24 +38,20 @@ impl Pace {
 
     /// Waits until one more message may go to this chat.
     pub(super) async fn turn(&self, chat: i64) {
-        let at = self.marks().reserve(chat, Instant::now());
-        sleep_until(at).await;
+        // Nothing is taken in advance: a chat that is held would take the time of all the others with it.
+        while let Err(at) = self.take(chat) {
+            sleep_until(at).await;
+        }
     }
 
     /// A message goes at once: there is room for a few between what Telegram takes and what we give it.
     pub(super) fn count(&self, chat: i64) {
-        self.marks().reserve(chat, Instant::now());
+        self.marks().count(chat, Instant::now());
     }
 
     /// Whether a call that can as well be left out may be made now; then it counts.
     pub(super) fn spare(&self, chat: i64) -> bool {
-        let now = Instant::now();
-        let mut marks = self.marks();
-        let free = marks.earliest(chat, now) <= now;
-        if free {
-            marks.reserve(chat, now);
-        }
-        free
+        self.take(chat).is_ok()
     }
 
     /// Telegram wants this chat to be left alone for a while.
@@ -64,6 +60,10 @@ impl Pace {
         let mut marks = self.marks();
         let mark = marks.chats.entry(chat).or_insert(until);
         *mark = (*mark).max(until);
+    }
+
+    fn take(&self, chat: i64) -> Result<(), Instant> {
+        self.marks().take(chat, Instant::now())
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
@@ -78,15 +78,23 @@ impl Marks {
         now.max(here).max(ahead(self.overall, &OVERALL))
     }
 
-    fn reserve(&mut self, chat: i64, now: Instant) -> Instant {
+    /// Counts a message that may go now; the error is when to ask again.
+    fn take(&mut self, chat: i64, now: Instant) -> Result<(), Instant> {
         let at = self.earliest(chat, now);
-        self.overall = self.overall.max(at) + OVERALL.every;
+        if at > now {
+            return Err(at);
+        }
+        self.count(chat, now);
+        Ok(())
+    }
+
+    fn count(&mut self, chat: i64, now: Instant) {
+        self.overall = self.overall.max(now) + OVERALL.every;
         if self.chats.len() >= CHATS {
             self.chats.retain(|_, mark| *mark > now);
         }
-        let mark = self.chats.entry(chat).or_insert(at);
-        *mark = (*mark).max(at) + rate(chat).every;
-        at
+        let mark = self.chats.entry(chat).or_insert(now);
+        *mark = (*mark).max(now) + rate(chat).every;
     }
 }
 
@@ -105,7 +113,9 @@ mod tests {
         let mut now = begin;
         let mut count = 0;
         for chat in chats.iter().cycle() {
-            now = marks.reserve(*chat, now);
+            while let Err(at) = marks.take(*chat, now) {
+                now = at;
+            }
             if now >= begin + Duration::from_secs(seconds) {
                 break;
             }
@@ -135,5 +145,22 @@ mod tests {
         let now = Instant::now();
         assert!(pace.marks().earliest(1, now) >= now + Duration::from_secs(29));
         assert!(pace.marks().earliest(2, now) <= now);
+    }
+
+    #[tokio::test]
+    async fn a_chat_that_telegram_holds_holds_no_other() {
+        let pace = Pace::new();
+        pace.hold(1, Duration::from_secs(30));
+        // What waits for the held chat, and what goes there all the same.
+        tokio::select! {
+            biased;
+            () = pace.turn(1) => panic!("it is held"),
+            () = std::future::ready(()) => pace.count(1),
+        }
+        let others =
+            async { (2..=9).map(|chat| pace.turn(chat)).collect::<futures_util::future::JoinAll<_>>().await };
+        tokio::time::timeout(Duration::from_secs(5), others)
+            .await
+            .expect("others have their turns meanwhile");
     }
 }
