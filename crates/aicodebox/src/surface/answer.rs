@@ -5,6 +5,7 @@ use aicodebox_engine::{
     workspace::{Files, Workspaces},
 };
 use regex::Regex;
+use tokio::task::spawn_blocking;
 
 use super::{
     complaint::complaint,
@@ -33,10 +34,13 @@ impl Answer {
     /// Takes the tags out of an answer and opens what they name, beneath the run's own workspace and nowhere else. A
     /// file that cannot be sent is said at the end.
     pub(crate) async fn prepare(markdown: &str, workspace: Option<Workspace>) -> Self {
-        let paths: Vec<&str> =
-            TAG.captures_iter(markdown).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+        let whole = markdown.to_owned();
+        let Ok((mut text, source, paths)) = spawn_blocking(move || read(&whole)).await else {
+            // A fault in the reading costs the styles, not the answer.
+            return Self { text: RichText::plain(markdown), source: markdown.to_owned(), files: Vec::new() };
+        };
         if paths.is_empty() {
-            return Self { text: render(markdown), source: markdown.to_owned(), files: Vec::new() };
+            return Self { text, source, files: Vec::new() };
         }
         let root = workspace.and_then(|workspace| Workspaces::open(&workspace.path).ok());
         let (mut files, mut problems) = (Vec::new(), Vec::new());
@@ -51,8 +55,6 @@ impl Answer {
                 Err(problem) => problems.push(format!("⚠ {path} was not sent: {problem}")),
             }
         }
-        let source = TAG.replace_all(markdown, "").trim().to_owned();
-        let mut text = render(&source);
         if !problems.is_empty() {
             let gap = if text.is_blank() { "" } else { "\n\n" };
             text = text.then(RichText::plain(&format!("{gap}{}", problems.join("\n"))));
@@ -64,6 +66,15 @@ impl Answer {
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_blank() && self.files.is_empty()
     }
+}
+
+/// An answer's text as it is shown, the same as Markdown, and what its tags name. Takes seconds for megabytes.
+fn read(markdown: &str) -> (RichText, String, Vec<String>) {
+    let paths: Vec<_> =
+        TAG.captures_iter(markdown).filter_map(|found| Some(found.get(1)?.as_str().to_owned())).collect();
+    let source =
+        if paths.is_empty() { markdown.to_owned() } else { TAG.replace_all(markdown, "").trim().to_owned() };
+    (render(&source), source, paths)
 }
 
 /// A file of a workspace, to be sent.

@@ -21,47 +21,79 @@ pub(crate) struct Chunk {
 impl RichText {
     /// Cuts it into messages of at most `limit` UTF-16 units, each valid by itself: at a paragraph, else a line, else a
     /// word, never within a grapheme unless that alone is too long. A style that is cut goes on in the next message.
-    /// Blank ones, which Telegram refuses, are left out.
-    pub(crate) fn chunks(&self, limit: usize) -> Vec<Chunk> {
-        let pieces = self.pieces(limit);
-        pieces.into_iter().filter_map(|piece| self.chunk(piece)).collect()
+    /// Blank ones, which Telegram refuses, are left out. Only what is asked for is cut.
+    pub(crate) fn chunks(&self, limit: usize) -> impl Iterator<Item = Chunk> {
+        self.pieces(limit).filter_map(|piece| piece.chunk(&self.text))
     }
 
     /// The parts, which together are the whole text.
-    pub(super) fn pieces(&self, limit: usize) -> Vec<Range<usize>> {
-        let mut pieces = Vec::new();
-        let mut start = 0;
-        while start < self.text.len() {
-            let end = self.cut(start, limit);
-            pieces.push(start..end);
-            start = end;
-        }
-        pieces
+    pub(super) fn pieces(&self, limit: usize) -> impl Iterator<Item = Piece<'_>> {
+        Cutter { text: &self.text, limit, start: 0, open: Vec::new(), later: &self.spans }
     }
+}
 
+/// A part of a text, and the styles on it, some of which go beyond it.
+pub(super) struct Piece<'a> {
+    pub(super) range: Range<usize>,
+    spans: Vec<&'a Span>,
+}
+
+/// Cuts a text from its begin to its end. The styles are gone through once, however many pieces there are: looking at
+/// all of them for each piece took minutes for an answer with many.
+struct Cutter<'a> {
+    text: &'a str,
+    limit: usize,
+    /// Where the next piece begins.
+    start: usize,
+    /// Styles that begin before that and go on; few, for none is within one of its kind.
+    open: Vec<&'a Span>,
+    /// Those that begin there or later.
+    later: &'a [Span],
+}
+
+impl<'a> Iterator for Cutter<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let start = self.start;
+        if start >= self.text.len() {
+            return None;
+        }
+        let end = self.cut();
+        let (begun, later) = self.later.split_at(self.later.partition_point(|span| span.range.start < end));
+        self.open.extend(begun);
+        let spans = self.open.clone();
+        self.open.retain(|span| span.range.end > end);
+        (self.start, self.later) = (end, later);
+        Some(Piece { range: start..end, spans })
+    }
+}
+
+impl Cutter<'_> {
     /// Where the piece that begins at `start` ends; always after `start`.
-    fn cut(&self, start: usize, limit: usize) -> usize {
+    fn cut(&self) -> usize {
+        let start = self.start;
         let rest = &self.text[start..];
+        // A unit has at most three bytes, so more than fits is in here. One grapheme may have megabytes.
+        let mut near = (0..4).find_map(|less| rest.get(..self.limit * 3 + 8 - less)).unwrap_or(rest);
+        if let Some(first_too_many) = self.later.get(ENTITY_LIMIT.saturating_sub(self.open.len())) {
+            let one = rest.chars().next().map_or(1, char::len_utf8);
+            near = near.get(..(first_too_many.range.start - start).max(one)).unwrap_or(near);
+        }
         let mut units = 0;
-        let fits = rest.graphemes(true).take_while(|grapheme| {
+        let fits = near.graphemes(true).take_while(|grapheme| {
             units += grapheme.encode_utf16().count();
-            units <= limit
+            units <= self.limit
         });
         let mut end = start + fits.map(str::len).sum::<usize>();
         if end == start {
             // One grapheme, thousands of marks on one letter: it has to be broken.
             let mut units = 0;
-            let fits = rest.chars().take_while(|c| {
+            let fits = near.chars().take_while(|c| {
                 units += c.len_utf16();
-                units <= limit
+                units <= self.limit
             });
             end = start + fits.map(char::len_utf8).sum::<usize>();
-        }
-        let covering = self.spans.iter().filter(|span| span.range.start < end && span.range.end > start);
-        if let Some(first_too_many) = covering.clone().nth(ENTITY_LIMIT) {
-            // Styles of one kind are not nested: among so many, most begin later than the piece does.
-            end = end
-                .min(first_too_many.range.start.max(start + rest.chars().next().map_or(1, char::len_utf8)));
         }
         if end == self.text.len() {
             return end;
@@ -74,19 +106,21 @@ impl RichText {
             .or_else(|| after(window.rfind(' '), 1));
         break_at.map_or(end, |at| start + at)
     }
+}
 
-    fn chunk(&self, piece: Range<usize>) -> Option<Chunk> {
-        let text = self.text[piece.clone()].trim_end();
+impl Piece<'_> {
+    fn chunk(self, whole: &str) -> Option<Chunk> {
+        let text = whole[self.range.clone()].trim_end();
         let lead = text.len() - text.trim_start_matches('\n').len();
         let text = &text[lead..];
         if text.trim().is_empty() {
             return None;
         }
-        let (begin, end) = (piece.start + lead, piece.start + lead + text.len());
-        let touching = self.spans.iter().take_while(|span| span.range.start < end);
-        let entities = touching.filter_map(|span| {
+        let begin = self.range.start + lead;
+        let end = begin + text.len();
+        let entities = self.spans.into_iter().filter_map(|span| {
             let range = span.range.start.max(begin)..span.range.end.min(end);
-            (range.start < range.end).then(|| entity(span, &self.text, begin, range))
+            (range.start < range.end).then(|| entity(span, whole, begin, range))
         });
         Some(Chunk { text: text.to_owned(), entities: entities.collect() })
     }

@@ -8,6 +8,11 @@ use super::rich::{RichText, Span, Style, clean};
 
 /// Longest word that is taken for the language of a code block, in bytes.
 const LANGUAGE_LIMIT: usize = 32;
+/// Lists within lists that are shown further to the right than those around them. One line may begin thousands, and each
+/// line after it belongs to the innermost.
+const INDENT_LIMIT: usize = 16;
+/// Characters up to which the cells of a column are made equally wide: one long cell would be paid for in each row.
+const CELL_LIMIT: usize = 100;
 
 /// Renders Markdown as Telegram can show it: a heading is bold, a list has bullets, a table is a block of code with
 /// aligned columns, a link that leads nowhere outside is its text alone, and HTML is shown as it is written.
@@ -220,7 +225,7 @@ impl Renderer {
         }
         let begins_a_line = gap > 0 || self.out.is_empty();
         if let Some(marker) = self.marker.take() {
-            self.out.push_str(&"  ".repeat(self.lists.len().saturating_sub(1)));
+            self.out.push_str(&"  ".repeat(self.lists.len().saturating_sub(1).min(INDENT_LIMIT)));
             self.out.push_str(&marker);
         } else if begins_a_line && !self.in_code {
             self.out.push_str(&self.indent());
@@ -229,7 +234,7 @@ impl Renderer {
 
     /// Under the text of the item that we are in.
     fn indent(&self) -> String {
-        "  ".repeat(self.lists.len())
+        "  ".repeat(self.lists.len().min(INDENT_LIMIT))
     }
 
     fn begin(&mut self, style: Option<Style>) {
@@ -319,7 +324,12 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<_> = (0..columns)
         .map(|column| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max().unwrap_or(0)
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| width(cell))
+                .max()
+                .unwrap_or(0)
+                .min(CELL_LIMIT)
         })
         .collect();
     let mut lines = Vec::with_capacity(rows.len() + 1);

@@ -65,7 +65,7 @@ impl Outbox {
         let _turn = if letter.manner.urgent { None } else { Some(order.lock().await) };
         let mut delivery =
             Delivery { chat: self.current(letter.to.chat), messages: Vec::new(), failure: None };
-        let chunks = letter.text.chunks(MESSAGE_LIMIT);
+        let chunks: Vec<_> = letter.text.chunks(MESSAGE_LIMIT).collect();
         let last = chunks.len().saturating_sub(1);
         for (index, chunk) in chunks.iter().enumerate() {
             // The first answers, the last has the buttons.

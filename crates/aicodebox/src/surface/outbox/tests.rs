@@ -34,8 +34,12 @@ fn kinds(chunk: &Chunk) -> Vec<(String, &str)> {
     kinds
 }
 
+fn chunks(markdown: &str) -> Vec<Chunk> {
+    render(markdown).chunks(MESSAGE_LIMIT).collect()
+}
+
 fn one(markdown: &str) -> Chunk {
-    let mut chunks = render(markdown).chunks(MESSAGE_LIMIT);
+    let mut chunks = chunks(markdown);
     accepted(&chunks, MESSAGE_LIMIT);
     assert_eq!(chunks.len(), 1);
     chunks.remove(0)
@@ -75,7 +79,7 @@ fn m19_what_looks_like_a_placeholder_is_text() {
 #[test]
 fn m20_a_long_block_of_code_goes_on_in_the_next_message_with_its_language() {
     let code: String = (0..200).map(|line| format!("let variable_number_{line} = {line};\n")).collect();
-    let chunks = render(&format!("Look:\n\n```rust\n{code}```\nDone")).chunks(MESSAGE_LIMIT);
+    let chunks = chunks(&format!("Look:\n\n```rust\n{code}```\nDone"));
     accepted(&chunks, MESSAGE_LIMIT);
     assert_eq!(chunks.len(), 2);
     for chunk in &chunks {
@@ -88,7 +92,7 @@ fn m20_a_long_block_of_code_goes_on_in_the_next_message_with_its_language() {
 fn m21_emoji_are_counted_as_telegram_does_and_stay_whole() {
     let family = "👩‍👩‍👧‍👦";
     for text in ["😀".repeat(3000), family.repeat(900), "a\u{300}".repeat(5000), "\u{300}".repeat(9000)] {
-        let chunks = render(&format!("**{text}**")).chunks(MESSAGE_LIMIT);
+        let chunks = chunks(&format!("**{text}**"));
         accepted(&chunks, MESSAGE_LIMIT);
         let together: String = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(together, text);
@@ -111,7 +115,7 @@ fn code_in_bold_and_in_a_link_is_told_apart() {
 
 #[test]
 fn more_styles_than_a_message_may_have_make_more_messages() {
-    let chunks = render(&"`x` ".repeat(450)).chunks(MESSAGE_LIMIT);
+    let chunks = chunks(&"`x` ".repeat(450));
     accepted(&chunks, MESSAGE_LIMIT);
     assert!(chunks.len() >= 5);
     assert_eq!(chunks.iter().map(|chunk| chunk.entities.len()).sum::<usize>(), 450);
@@ -200,7 +204,7 @@ proptest! {
     fn a_document_is_accepted_and_says_all_its_words_in_order(blocks in prop::collection::vec(block(), 1..24)) {
         let (markdown, words) = joined(blocks, "\n\n");
         let rich = render(&markdown);
-        let shown = accepted(&rich.chunks(MESSAGE_LIMIT), MESSAGE_LIMIT);
+        let shown = accepted(&rich.chunks(MESSAGE_LIMIT).collect::<Vec<_>>(), MESSAGE_LIMIT);
         let together: String = shown.iter().map(|shown| shown.text.as_str()).collect::<Vec<_>>().join("\n");
         let mut rest = together.as_str();
         for word in &words {
@@ -213,10 +217,9 @@ proptest! {
     #[test]
     fn the_pieces_of_any_text_are_the_text(text in "[ \\n\\t*_`~>#\\[\\]()|a-z0-9<&😀👩‍漢שmé-]{0,6000}", limit in 16_usize..4096) {
         for rich in [render(&text), RichText::plain(&text), RichText::bold("x").then(render(&text))] {
-            let pieces = rich.pieces(limit);
-            let together: String = pieces.iter().map(|piece| &rich.text()[piece.clone()]).collect();
+            let together: String = rich.pieces(limit).map(|piece| &rich.text()[piece.range]).collect();
             prop_assert_eq!(&together, rich.text());
-            let shown = accepted(&rich.chunks(limit), limit);
+            let shown = accepted(&rich.chunks(limit).collect::<Vec<_>>(), limit);
             let bare = |text: &str| text.split_whitespace().collect::<String>();
             let seen: String = shown.iter().map(|shown| bare(&shown.text)).collect();
             prop_assert_eq!(seen, bare(rich.text()));
@@ -225,7 +228,7 @@ proptest! {
 
     #[test]
     fn any_markdown_at_all_is_accepted(text in any::<String>(), times in 1_usize..40) {
-        accepted(&render(&text.repeat(times)).chunks(MESSAGE_LIMIT), MESSAGE_LIMIT);
+        accepted(&chunks(&text.repeat(times)), MESSAGE_LIMIT);
     }
 }
 
@@ -234,7 +237,30 @@ fn a_hundred_kilobytes_take_no_time() {
     let markdown =
         "Some **bold** text with `code` and [links](https://example.org) 😀, a line.\n".repeat(1400);
     let begun = std::time::Instant::now();
-    let chunks = render(&markdown).chunks(MESSAGE_LIMIT);
+    let chunks = chunks(&markdown);
     accepted(&chunks, MESSAGE_LIMIT);
     assert!(chunks.len() > 10 && begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn styles_without_number_and_one_endless_grapheme_are_cut_in_no_time() {
+    let styles = "`a`  ".repeat(100_000);
+    for (markdown, at_least) in
+        [(styles.clone(), 1_000), (format!("> **x** {styles}"), 1_000), ("\u{300}".repeat(1_000_000), 200)]
+    {
+        let rich = render(&markdown);
+        let begun = std::time::Instant::now();
+        assert!(rich.chunks(MESSAGE_LIMIT).count() >= at_least);
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn what_is_shown_of_lists_and_tables_stays_in_proportion() {
+    let deep = format!("{}a\n{}", "- ".repeat(500), "b\n".repeat(2_000));
+    let wide = format!("|a|b|\n|-|-|\n|{}|x|\n{}", "y".repeat(4_000), "|1|2|\n".repeat(1_000));
+    for markdown in [deep, wide] {
+        let shown = render(&markdown).text().len();
+        assert!(shown < 40 * markdown.len(), "{shown} for {}", markdown.len());
+    }
 }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::surface::{
     cron::History,
-    outbox::{Address, Letter, Manner, Outbox, RichText},
+    outbox::{Address, Letter, MESSAGE_LIMIT, Manner, Outbox, RichText},
 };
 
 /// What a bot is built from.
@@ -363,9 +363,9 @@ impl Bot {
         self.tracker().spawn(async move {
             let client = bot.outbox().client();
             let pressed = client.pressed(&query.id, &text).await;
-            let chunks = RichText::plain(&text).chunks(crate::surface::outbox::MESSAGE_LIMIT);
-            let edited = match chunks.first() {
-                Some(chunk) => client.edit(chat, id, chunk).await,
+            let chunk = RichText::plain(&text).chunks(MESSAGE_LIMIT).next();
+            let edited = match chunk {
+                Some(chunk) => client.edit(chat, id, &chunk).await,
                 None => Ok(()),
             };
             for error in

@@ -175,8 +175,8 @@ impl Bot {
                 }
                 () = sleep_until(show) => {
                     progress.waits(self.engine().queued(run));
-                    match (shown, progress.shown().chunks(MESSAGE_LIMIT).first()) {
-                        (Some(message), Some(chunk)) => self.outbox().edit_if_spare(place, message, chunk).await,
+                    match (shown, progress.shown().chunks(MESSAGE_LIMIT).next()) {
+                        (Some(message), Some(chunk)) => self.outbox().edit_if_spare(place, message, &chunk).await,
                         (None, Some(_)) => shown = self.begin_report(place, &progress).await,
                         (_, None) => {}
                     }
