@@ -1,5 +1,6 @@
 use std::{
     collections::HashMap,
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,6 +13,8 @@ use super::{
 
 /// An answer of more messages than this comes as a file as well.
 const LONG: usize = 5;
+/// Messages of one answer: after these comes the whole, as a file.
+const MOST: usize = 20;
 /// Tries of one message while Telegram cannot be reached.
 const TRIES: u32 = 6;
 /// How long one message may wait for Telegram altogether.
@@ -22,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 pub(crate) struct Letter {
     pub(crate) to: Address,
     pub(crate) text: RichText,
-    /// What the text was made from: sent as a file as well when the text is very long.
+    /// What the text was made from: sent as a file when the text is very long.
     pub(crate) source: Option<String>,
     pub(crate) files: Vec<Attachment>,
     pub(crate) manner: Manner,
@@ -32,6 +35,22 @@ impl Letter {
     /// A text to a place.
     pub(crate) fn new(to: Address, text: RichText) -> Self {
         Self { to, text, source: None, files: Vec::new(), manner: Manner::default() }
+    }
+
+    /// Its text as messages, and the file that comes with them when they are many; with more than [`MOST`], it is there
+    /// that the rest is.
+    pub(super) fn messages(&self) -> (Vec<Chunk>, Option<Attachment>) {
+        let mut chunks: Vec<_> = self.text.chunks(MESSAGE_LIMIT).take(MOST + 1).collect();
+        let whole = if chunks.len() > MOST {
+            chunks.truncate(MOST - 1);
+            chunks
+                .push(Chunk { text: "… The whole text is in answer.md.".to_owned(), entities: Vec::new() });
+            Some(self.source.as_ref().unwrap_or(&self.text.text))
+        } else {
+            self.source.as_ref().filter(|_| chunks.len() > LONG)
+        };
+        let file = whole.map(|text| Attachment { name: "answer.md".into(), bytes: text.clone().into() });
+        (chunks, file)
     }
 }
 
@@ -59,15 +78,42 @@ impl Outbox {
         &self.0.client
     }
 
-    /// Delivers a letter, and says what became of it. What was sent before a failure stays.
+    /// Delivers a letter, and says what became of it. What was sent before a failure stays; what comes after it is
+    /// tried, unless nothing more can arrive.
     pub(crate) async fn send(&self, letter: Letter) -> Delivery {
+        self.send_until(letter, pending()).await
+    }
+
+    /// Like [`Self::send`], but leaves out what has not been sent when `stop` is ready.
+    pub(crate) async fn send_until(&self, letter: Letter, stop: impl Future<Output = ()>) -> Delivery {
+        let mut report = Report::default();
+        let to = letter.to;
+        tokio::select! {
+            () = self.deliver(letter, &mut report) => {}
+            () = stop => report.failures.push("it was stopped".to_owned()),
+        }
+        let Report { messages, mut failures } = report;
+        failures.dedup();
+        let failure = (!failures.is_empty()).then(|| failures.join("; "));
+        if let Some(error) = &failure {
+            tracing::warn!(chat = to.chat, sent = messages.len(), %error, "a message could not be delivered");
+        }
+        Delivery { chat: self.current(to.chat), messages, failure }
+    }
+
+    async fn deliver(&self, letter: Letter, report: &mut Report) {
         let order = self.order(letter.to.chat);
         let _turn = if letter.manner.urgent { None } else { Some(order.lock().await) };
-        let mut delivery =
-            Delivery { chat: self.current(letter.to.chat), messages: Vec::new(), failure: None };
-        let chunks: Vec<_> = letter.text.chunks(MESSAGE_LIMIT).collect();
+        let (chunks, document) = letter.messages();
+        let mut files = letter.files;
+        files.extend(document);
+        // A letter that nobody can get is not tried again for each of its parts.
+        let mut over = false;
         let last = chunks.len().saturating_sub(1);
         for (index, chunk) in chunks.iter().enumerate() {
+            if over {
+                break;
+            }
             // The first answers, the last has the buttons.
             let manner = Manner {
                 reply_to: letter.manner.reply_to.filter(|_| index == 0),
@@ -76,40 +122,72 @@ impl Outbox {
                 buttons: letter.manner.buttons.clone().filter(|_| index == last),
             };
             match self.message(letter.to, chunk, &manner).await {
-                Ok(id) => delivery.messages.push(id),
-                Err(error) => return self.failed(delivery, letter.to, &error),
-            }
-        }
-        let mut files = letter.files;
-        if chunks.len() > LONG
-            && let Some(source) = letter.source
-        {
-            files.push(Attachment { name: "answer.md".into(), bytes: source.into() });
-        }
-        for file in &files {
-            match self.file(letter.to, file).await {
-                Ok(id) => delivery.messages.push(id),
+                Ok(id) => report.messages.push(id),
                 Err(error) => {
-                    let error = TelegramError::Refused(format!("{} could not be sent: {error}", file.name));
-                    return self.failed(delivery, letter.to, &error);
+                    over = !matches!(error, TelegramError::Refused(_));
+                    report.failures.push(error.to_string());
                 }
             }
         }
-        delivery.chat = self.current(letter.to.chat);
-        delivery
+        for file in &files {
+            if over {
+                report.failures.push(format!("{} was not sent", file.name));
+                continue;
+            }
+            match self.file(letter.to, file).await {
+                Ok(id) => report.messages.push(id),
+                Err(error) => {
+                    over = !matches!(error, TelegramError::Refused(_));
+                    report.failures.push(format!("{} could not be sent: {error}", file.name));
+                }
+            }
+        }
     }
 
-    /// Edits a message, where that does not take the place of something that must be said.
-    pub(crate) async fn edit_if_spare(&self, to: Address, message: i32, chunk: &Chunk) {
-        let chat = self.current(to.chat);
-        if !self.0.pace.spare(chat) {
-            return;
+    /// Shows a text that can as well be left out, in this message or in a new one, where it does not take the place of
+    /// something that must be said. Gives the message that is there now.
+    pub(crate) async fn show_if_spare(
+        &self,
+        to: Address,
+        message: Option<i32>,
+        chunk: &Chunk,
+    ) -> Option<i32> {
+        let to = Address { chat: self.current(to.chat), ..to };
+        if !self.0.pace.spare(to.chat) {
+            return message;
         }
-        match self.0.client.edit(chat, message, chunk).await {
-            Ok(()) => {}
-            Err(TelegramError::Wait(wait)) => self.0.pace.hold(chat, wait),
+        let shown = match message {
+            Some(id) => self.0.client.edit(to.chat, id, chunk).await.map(|()| id),
+            None => {
+                let manner = Manner { silent: true, ..Manner::default() };
+                self.0.client.send(to, chunk, &manner).await.map(|message| message.id.0)
+            }
+        };
+        match shown {
+            Ok(id) => return Some(id),
+            Err(TelegramError::Wait(wait)) => self.0.pace.hold(to.chat, wait),
+            Err(TelegramError::Migrated(chat)) if chat != to.chat => self.moved(to.chat, chat),
             Err(error) if error.not_modified() => {}
-            Err(error) => tracing::debug!(chat, %error, "a message could not be edited"),
+            Err(error) => tracing::debug!(chat = to.chat, %error, "a text could not be shown"),
+        }
+        message
+    }
+
+    /// Takes a message back, when Telegram wants that to wait as well.
+    pub(crate) async fn take_back(&self, chat: i64, message: i32) {
+        for _ in 0..TRIES {
+            let chat = self.current(chat);
+            match self.0.client.delete(chat, message).await {
+                Ok(()) => return,
+                Err(TelegramError::Wait(wait)) if wait < PATIENCE => {
+                    self.0.pace.hold(chat, wait);
+                    sleep(wait).await;
+                }
+                Err(error) => {
+                    tracing::debug!(chat, %error, "a message stays that should be gone");
+                    return;
+                }
+            }
         }
     }
 
@@ -126,11 +204,6 @@ impl Outbox {
         let mut order = lock(&self.0.order);
         order.retain(|_, held| Arc::strong_count(held) > 1);
         order.entry(self.current(chat)).or_default().clone()
-    }
-
-    fn failed(&self, delivery: Delivery, to: Address, error: &TelegramError) -> Delivery {
-        tracing::warn!(chat = to.chat, sent = delivery.messages.len(), %error, "a message could not be delivered");
-        Delivery { failure: Some(error.to_string()), ..delivery }
     }
 
     /// One message; where its styles are refused, its text alone.
@@ -191,6 +264,13 @@ impl Outbox {
             }
         }
     }
+}
+
+/// What has become of a letter so far.
+#[derive(Default)]
+struct Report {
+    messages: Vec<i32>,
+    failures: Vec<String>,
 }
 
 /// What one call sends.

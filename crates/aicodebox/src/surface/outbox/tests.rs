@@ -6,7 +6,7 @@ mod rules;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Chunk, MESSAGE_LIMIT, RichText, render};
+use super::{Address, Chunk, Letter, MESSAGE_LIMIT, RichText, render};
 
 /// Puts chunks before the judge, and gives what it shows.
 fn accepted(chunks: &[Chunk], limit: usize) -> Vec<rules::Shown> {
@@ -251,7 +251,7 @@ fn styles_without_number_and_one_endless_grapheme_are_cut_in_no_time() {
         let rich = render(&markdown);
         let begun = std::time::Instant::now();
         assert!(rich.chunks(MESSAGE_LIMIT).count() >= at_least);
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 }
 
@@ -262,5 +262,22 @@ fn what_is_shown_of_lists_and_tables_stays_in_proportion() {
     for markdown in [deep, wide] {
         let shown = render(&markdown).text().len();
         assert!(shown < 40 * markdown.len(), "{shown} for {}", markdown.len());
+    }
+}
+
+#[test]
+fn an_answer_of_many_messages_is_a_file_as_well_and_of_too_many_only_there_whole() {
+    for (lines, messages, in_file) in [(100, 1, false), (400, 5, false), (700, 8, true), (9_000, 20, true)] {
+        let text = "This is one line of a long answer, of fifty or so.\n".repeat(lines);
+        for source in [Some(text.clone()), None] {
+            let to = Address { chat: 5, topic: None };
+            let letter = Letter { source: source.clone(), ..Letter::new(to, RichText::plain(&text)) };
+            let (chunks, file) = letter.messages();
+            accepted(&chunks, MESSAGE_LIMIT);
+            assert!(chunks.len().abs_diff(messages) <= 1 && chunks.len() <= 20, "{lines}: {}", chunks.len());
+            // Without its source only what is cut needs a file.
+            assert_eq!(file.is_some(), in_file && (source.is_some() || lines == 9_000), "{lines}");
+            assert!(file.is_none_or(|file| file.name == "answer.md" && file.bytes == text));
+        }
     }
 }

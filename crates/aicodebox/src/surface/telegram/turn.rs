@@ -21,7 +21,7 @@ use crate::surface::{
 const QUICK: Duration = Duration::from_millis(1_200);
 /// How long Telegram shows that the bot writes.
 const TYPING: Duration = Duration::from_millis(4_500);
-/// How long the last call of a progress message may hold up the answer.
+/// How long the last call for a progress message may hold up the answer.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
 impl Bot {
@@ -48,7 +48,11 @@ impl Bot {
             Ok(workspace) => workspace,
             Err(error) => return self.answer(turn, RichText::plain(&format!("⚠ {error}"))).await,
         };
-        let prompt = match self.with_files(turn, &workspace).await {
+        let with_files = tokio::select! {
+            with_files = self.with_files(turn, &workspace) => with_files,
+            () = stop.notified() => return self.answer(turn, RichText::plain("⏹ Cancelled.")).await,
+        };
+        let prompt = match with_files {
             Ok(prompt) => prompt,
             Err(problem) => return self.answer(turn, RichText::plain(&format!("⚠ {problem}"))).await,
         };
@@ -80,7 +84,7 @@ impl Bot {
     async fn follow(&self, turn: &Turn, mut handle: RunHandle, workspace: Workspace, stop: &Notify) -> bool {
         let done = CancellationToken::new();
         let events = handle.events().live();
-        let reporting =
+        let mut reporting =
             self.tracker().spawn(self.clone().report(turn.place, handle.id, events, done.clone()));
         let outcome = loop {
             tokio::select! {
@@ -89,26 +93,37 @@ impl Bot {
             }
         };
         done.cancel();
-        let shown = timeout(LAST_CALL, reporting).await.ok().and_then(Result::ok).flatten();
+        let reported = timeout(LAST_CALL, &mut reporting).await;
         let settled = match outcome {
             Some(outcome) if !interrupted(&outcome) => {
-                let delivery = self.deliver(turn, &outcome, workspace).await;
+                let delivery = self.deliver(turn, &outcome, workspace, stop).await;
                 self.record(turn, outcome.id, &delivery).await;
                 true
             }
             Some(_) | None => false,
         };
-        // After the answer, so that there is never nothing.
-        if let Some(message) = shown
-            && let Err(error) = self.outbox().client().delete(turn.place.chat, message).await
-        {
-            tracing::debug!(chat = turn.place.chat, %error, "a progress message stays");
-        }
+        // After the answer, so that there is never nothing; also when the call that shows it ends late.
+        let (bot, chat) = (self.clone(), turn.place.chat);
+        self.tracker().spawn(async move {
+            let shown = match reported {
+                Ok(shown) => shown,
+                Err(_late) => reporting.await,
+            };
+            if let Ok(Some(message)) = shown {
+                bot.outbox().take_back(chat, message).await;
+            }
+        });
         settled
     }
 
-    /// Sends what came of the run.
-    async fn deliver(&self, turn: &Turn, outcome: &RunOutcome, workspace: Workspace) -> Delivery {
+    /// Sends what came of the run, until people want it stopped.
+    async fn deliver(
+        &self,
+        turn: &Turn,
+        outcome: &RunOutcome,
+        workspace: Workspace,
+        stop: &Notify,
+    ) -> Delivery {
         let answer = Answer::prepare(&outcome.text, Some(workspace)).await;
         let text = match outcome.failure() {
             None if answer.is_empty() => RichText::plain("(no text)"),
@@ -128,7 +143,7 @@ impl Bot {
             manner: manner(turn),
             ..Letter::new(turn.place, text)
         };
-        self.outbox().send(letter).await
+        self.outbox().send_until(letter, stop.notified()).await
     }
 
     /// Writes down what became of the answer, and says when it did not arrive.
@@ -175,21 +190,13 @@ impl Bot {
                 }
                 () = sleep_until(show) => {
                     progress.waits(self.engine().queued(run));
-                    match (shown, progress.shown().chunks(MESSAGE_LIMIT).next()) {
-                        (Some(message), Some(chunk)) => self.outbox().edit_if_spare(place, message, &chunk).await,
-                        (None, Some(_)) => shown = self.begin_report(place, &progress).await,
-                        (_, None) => {}
+                    if let Some(chunk) = progress.shown().chunks(MESSAGE_LIMIT).next() {
+                        shown = self.outbox().show_if_spare(place, shown, &chunk).await;
                     }
                     show = Instant::now() + progress.pause();
                 }
             }
         }
-    }
-
-    async fn begin_report(&self, place: Address, progress: &Progress) -> Option<i32> {
-        let manner = Manner { silent: true, ..Manner::default() };
-        let delivery = self.outbox().send(Letter { manner, ..Letter::new(place, progress.shown()) }).await;
-        delivery.messages.first().copied()
     }
 
     /// Answers with a text; always `true`, for there is nothing more to do.

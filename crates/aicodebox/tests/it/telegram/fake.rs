@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     Answer(u16, &'static str, Value),
     /// The connection breaks without an answer.
     Reset,
+    /// No answer ever comes.
+    Silence,
 }
 
 /// A call, as the side channel shows it.
@@ -199,6 +201,14 @@ impl FakeTelegram {
         self.state().files.insert(id.to_owned(), bytes);
     }
 
+    /// Waits until all faults of this method have been met.
+    pub(crate) fn met(&self, method: &str) {
+        let method = method.to_ascii_lowercase();
+        self.wait("the fault is met", |state| {
+            (!state.faults.iter().any(|(of, _)| *of == method)).then_some(())
+        });
+    }
+
     /// The next `times` calls of the method go wrong.
     pub(crate) fn fault(&self, method: &str, fault: &Fault, times: usize) {
         let mut state = self.state();
@@ -243,11 +253,13 @@ impl FakeTelegram {
                 let found = state.faults.iter().position(|(of, _)| *of == method);
                 found.map(|index| state.faults.remove(index).1)
             };
+            self.shared.1.notify_all();
             let answer = match fault {
                 Some(Fault::Reset) => {
                     breaking.shutdown(Shutdown::Both).unwrap();
                     return;
                 }
+                Some(Fault::Silence) => continue,
                 Some(Fault::Answer(status, description, parameters)) => {
                     Err((status, description.to_owned(), parameters))
                 }
