@@ -22,9 +22,9 @@ use crate::surface::{
 const SHOWN: usize = 1_500;
 
 impl Bot {
-    /// Carries a command out. What it changes is changed when this returns; what it says is said meanwhile, so that
+    /// Carries a command out, which came in this update. What it changes is changed when this returns; what it says is said meanwhile, so that
     /// nobody else waits for it.
-    pub(super) async fn command(&self, incoming: Incoming, command: Command) {
+    pub(super) async fn command(&self, update: u32, incoming: Incoming, command: Command) {
         let place = incoming.place;
         let text = match command {
             Command::Start => format!("Hello! {}", self.help()),
@@ -36,7 +36,10 @@ impl Bot {
             Command::New => self.forget(place).await,
             Command::Fetch(path) => {
                 let bot = self.clone();
-                self.tracker().spawn(async move { bot.fetch(place, &path).await });
+                self.tracker().spawn(async move {
+                    bot.fetch(place, &path).await;
+                    bot.settle(&[update]).await;
+                });
                 return;
             }
             Command::Set(knob, Some(value)) => {
@@ -235,10 +238,16 @@ impl Bot {
         self.say(place, &lines.join("\n"), Manner::default()).await;
     }
 
-    /// An album has come in: one turn if it has a word with it, else files to be saved.
+    /// An album has come in: one turn if it has a word with it, else files to be saved. Nothing in a group where the
+    /// bot has to be named and no part of it does that.
     pub(super) async fn finish_album(self, key: (Address, String)) {
         let parts = self.albums().complete(&key).await;
         let updates: Vec<u32> = parts.iter().map(|(update, _)| *update).collect();
+        let to_bot = parts.iter().any(|(_, part)| part.to_bot);
+        if !to_bot && parts.iter().any(|(_, part)| self.is_deaf(part)) {
+            self.settle(&updates).await;
+            return;
+        }
         let files: Vec<Upload> = parts.iter().filter_map(|(_, part)| part.upload.clone()).collect();
         let words = parts.into_iter().map(|(_, part)| part).find(|part| !part.text.trim().is_empty());
         match words {

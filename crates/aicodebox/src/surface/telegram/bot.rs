@@ -164,6 +164,10 @@ impl Bot {
         self.0.file.read().unwrap_or_else(PoisonError::into_inner).allows(self.listed(chat), user)
     }
 
+    fn lists(&self, chat: i64) -> bool {
+        self.0.file.read().unwrap_or_else(PoisonError::into_inner).lists(self.listed(chat))
+    }
+
     pub(super) fn replace_file(&self, file: TelegramFile) {
         *self.0.file.write().unwrap_or_else(PoisonError::into_inner) = file;
     }
@@ -185,17 +189,18 @@ impl Bot {
             UpdateKind::Message(message) => {
                 let purpose = self.purpose(&message);
                 let pending = match &purpose {
-                    Purpose::Turn(incoming) | Purpose::Album(incoming) => Some(PendingMessage {
+                    Purpose::Turn(incoming)
+                    | Purpose::Album(incoming)
+                    | Purpose::Save(incoming)
+                    | Purpose::Command(incoming, Command::Fetch(_)) => Some(PendingMessage {
                         update: id,
                         chat: incoming.place.chat,
                         topic: incoming.place.topic,
                         message: incoming.message,
                     }),
-                    Purpose::Nothing
-                    | Purpose::Moved(_)
-                    | Purpose::Command(..)
-                    | Purpose::Save(_)
-                    | Purpose::Strange(..) => None,
+                    Purpose::Nothing | Purpose::Moved(_) | Purpose::Command(..) | Purpose::Strange(..) => {
+                        None
+                    }
                 };
                 if self.keep(id, pending).await {
                     self.act(id, &message, purpose).await;
@@ -236,12 +241,13 @@ impl Bot {
 
     fn purpose(&self, message: &Message) -> Purpose {
         let (chat, user) = (message.chat.id.0, message.from.as_ref().map(|from| from.id.0));
+        // Telegram says it once, in the name of whoever did it.
+        if let Some(new) = message.migrate_to_chat_id().filter(|_| self.lists(chat)) {
+            return Purpose::Moved(new.0);
+        }
         if !self.allows(chat, user) {
             tracing::info!(chat, user, "a message is passed over: the chat or the user is not allowed");
             return Purpose::Nothing;
-        }
-        if let Some(new) = message.migrate_to_chat_id() {
-            return Purpose::Moved(new.0);
         }
         let by_bot = message.from.as_ref().is_some_and(|from| from.is_bot);
         let me = (self.0.me.0.as_str(), self.0.me.1);
@@ -251,7 +257,8 @@ impl Bot {
             Some(command) if incoming.upload.is_none() => return Purpose::Command(incoming, command),
             Some(_) | None => {}
         }
-        if incoming.group && !incoming.to_bot && self.settings(chat).mention_only {
+        // Of an album only one part names the bot: it is judged when it is complete.
+        if incoming.album.is_none() && !incoming.to_bot && self.is_deaf(&incoming) {
             return Purpose::Nothing;
         }
         match (incoming.strange, incoming.upload.is_some()) {
@@ -262,15 +269,21 @@ impl Bot {
         }
     }
 
+    /// Whether messages there have to name the bot or answer it.
+    pub(super) fn is_deaf(&self, incoming: &Incoming) -> bool {
+        incoming.group && self.settings(incoming.place.chat).mention_only
+    }
+
     async fn act(&self, update: u32, message: &Message, purpose: Purpose) {
         match purpose {
             Purpose::Nothing => {}
             Purpose::Moved(new) => self.move_group(message.chat.id.0, new).await,
-            Purpose::Command(incoming, command) => self.command(incoming, command).await,
+            Purpose::Command(incoming, command) => self.command(update, incoming, command).await,
             Purpose::Save(incoming) => {
                 let bot = self.clone();
                 self.tracker().spawn(async move {
-                    bot.save(incoming.place, incoming.upload.into_iter().collect()).await
+                    bot.save(incoming.place, incoming.upload.into_iter().collect()).await;
+                    bot.settle(&[update]).await;
                 });
             }
             Purpose::Album(incoming) => self.albums().add(self, update, incoming),

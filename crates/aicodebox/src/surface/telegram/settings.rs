@@ -108,12 +108,16 @@ impl TelegramFile {
         Ok(Self { allowed: allowed_chats, default, chats })
     }
 
+    /// Whether the chat is one of the bot's, whoever may write there.
+    pub(super) fn lists(&self, chat: i64) -> bool {
+        self.allowed.contains(&chat)
+    }
+
     /// Whether messages of this user in this chat are taken. Nobody is by default.
     pub(super) fn allows(&self, chat: i64, user: Option<u64>) -> bool {
         let own = self.chats.get(&chat).and_then(|fields| fields.allowed_users.as_ref());
         let users = own.or(self.default.allowed_users.as_ref());
-        self.allowed.contains(&chat)
-            && users.is_none_or(|users| user.is_some_and(|user| users.contains(&user)))
+        self.lists(chat) && users.is_none_or(|users| user.is_some_and(|user| users.contains(&user)))
     }
 
     /// What the file says for a chat.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     fake::{BOT_NAME, message},
-    support::{BotSetup, CHAT, TOOLS},
+    support::{BotSetup, CHAT, TOOLS, TestBot},
 };
 use crate::harness::{EVENTS, eventually};
 
@@ -198,14 +198,24 @@ fn a_reply_brings_what_it_answers() {
 
 #[test]
 fn a_group_that_becomes_a_supergroup_keeps_its_place_and_its_settings() {
-    let mut bot =
-        BotSetup::new().yaml("allowed_chats: [-100]\nchats:\n  -100:\n    workspace: team\n").start();
+    let mut bot = BotSetup::new()
+        .yaml("allowed_chats: [-100]\nchats:\n  -100:\n    workspace: team\n    allowed_users: [8]\n")
+        .start();
+    let member = json!({ "id": 8, "is_bot": false, "first_name": "E" });
+    let writes = |bot: &TestBot, text: &str| {
+        bot.fake.message(-100_999, json!({ "text": text, "from": member }));
+    };
+    // Whoever upgrades the group need not be one who may write to the bot.
     bot.fake.message(-100, json!({ "migrate_to_chat_id": -100_999 }));
+    // A chat that is none of the bot's does not become one.
+    bot.fake.message(-200, json!({ "migrate_to_chat_id": -200_999 }));
+    bot.fake.writes(-200_999, "touch ../stranger");
     bot.fake.migrate(-100, -100_999);
-    bot.fake.writes(-100_999, "pwd");
+    writes(&bot, "pwd");
     assert!(bot.fake.said(-100_999, "/workspace/").text.contains("/team"));
+    assert!(!bot.home.path("workspace/stranger").exists());
     bot.restart(nix::sys::signal::Signal::SIGTERM);
-    bot.fake.writes(-100_999, "echo still here");
+    writes(&bot, "echo still here");
     bot.fake.said(-100_999, "still here");
 }
 

@@ -2,9 +2,13 @@
 
 use std::{fs, os::unix::fs::symlink};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::support::{BotSetup, CHAT};
+use super::{
+    fake::{BOT_NAME, Fault},
+    support::{BotSetup, CHAT},
+};
 use crate::harness::SHELL;
 
 fn document(id: &str, name: &str, size: u64) -> Value {
@@ -104,6 +108,63 @@ fn t10_an_album_is_one_prompt() {
 }
 
 #[test]
+fn an_album_is_for_the_bot_when_one_part_of_it_names_it() {
+    let bot = BotSetup::new()
+        .adapter(&SHELL.replace(r#"eval "$(cat)""#, "cat"))
+        .yaml("allowed_chats: [-100]\ndefault: { mention_only: true }\n")
+        .start();
+    let named = json!({
+        "caption": format!("@{BOT_NAME} Compare"),
+        "caption_entities": [{ "type": "mention", "offset": 0, "length": BOT_NAME.len() + 1 }],
+    });
+    for (album, caption) in [("unnamed", json!({ "caption": "Look" })), ("named", named)] {
+        for number in 0..3 {
+            let id = format!("{album}{number}");
+            bot.fake.file(&id, b"x".to_vec());
+            let part = with(document(&id, &format!("{id}.txt"), 1), json!({ "media_group_id": album }));
+            bot.fake.message(-100, if number == 0 { with(part, caption.clone()) } else { part });
+        }
+    }
+    let said = bot.fake.said(-100, "Compare");
+    assert!(said.text.contains("'named0.txt', 'named1.txt', 'named2.txt'"), "{}", said.text);
+    assert!(!bot.workspace(-100).join("unnamed0.txt").exists());
+    assert_eq!(bot.fake.shown(-100).len(), 1);
+}
+
+#[test]
+fn an_upload_that_a_restart_cuts_short_is_told() {
+    let mut bot = BotSetup::new().start();
+    bot.fake.fault("getfile", &Fault::Silence, 1);
+    let upload = bot.fake.message(CHAT, document("slow", "slow.bin", 5));
+    bot.fake.met("getfile");
+    bot.restart(Signal::SIGTERM);
+    assert_eq!(bot.fake.said(CHAT, "restarted").reply_to, Some(i64::from(upload)));
+    // What was saved is done with.
+    bot.fake.file("quick", b"12345".to_vec());
+    bot.fake.message(CHAT, document("quick", "quick.bin", 5));
+    bot.fake.said(CHAT, "saved quick.bin");
+    bot.fake.writes(CHAT, "/fetch quick.bin");
+    bot.fake.wait("it is fetched", |state| state.sent.iter().any(|sent| sent.file.is_some()).then_some(()));
+    bot.restart(Signal::SIGTERM);
+    bot.fake.writes(CHAT, "echo well");
+    bot.fake.said(CHAT, "well");
+    let told = bot.fake.shown(CHAT).into_iter().filter(|sent| sent.text.contains("restarted"));
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
+fn cancel_stops_a_download_too() {
+    let bot = BotSetup::new().start();
+    bot.fake.fault("getfile", &Fault::Silence, 1);
+    bot.fake.message(CHAT, with(document("slow", "slow.bin", 5), json!({ "caption": "echo read" })));
+    bot.fake.met("getfile");
+    bot.fake.writes(CHAT, "/cancel");
+    bot.fake.said(CHAT, "⏹ Cancelled.");
+    bot.fake.writes(CHAT, "echo next");
+    bot.fake.said(CHAT, "next");
+}
+
+#[test]
 fn files_are_sent_as_what_they_are_and_from_the_own_workspace_only() {
     let bot = BotSetup::new().yaml("allowed_chats: [5]\n").start();
     let place = bot.workspace(CHAT);
@@ -125,7 +186,7 @@ fn files_are_sent_as_what_they_are_and_from_the_own_workspace_only() {
     });
     assert_eq!(kinds, ["document", "photo", "video"]);
     // What Telegram will not show as a picture goes as a document.
-    let refusal = super::fake::Fault::Answer(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", Value::Null);
+    let refusal = Fault::Answer(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", Value::Null);
     bot.fake.fault("sendphoto", &refusal, 1);
     bot.fake.writes(CHAT, "/fetch plot.png");
     bot.fake.wait("the picture as a document", |state| {
