@@ -76,7 +76,7 @@ pub(crate) fn read_jobs(path: &Path, zone: &TimeZone) -> Result<Vec<Job>, CronFi
 pub(super) fn parse_jobs(text: &str, zone: &TimeZone) -> Result<Vec<Job>, Vec<Fault>> {
     let root: Root = serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        vec![Fault { line, what: unquoted(text, line).unwrap_or_else(|| message(&error.to_string())) }]
+        vec![Fault { line, what: unreadable(text, line, &message(&error.to_string())) }]
     })?;
     let mut faults = Vec::new();
     let mut defaults = FieldReader::new("the defaults".into(), 1, &root.defaults, None, &mut faults);
@@ -177,20 +177,29 @@ fn message(text: &str) -> String {
     }
 }
 
-/// What is wrong in a line that YAML cannot read, when that is a value such as `* * * * *` without quotes.
-fn unquoted(text: &str, line: u64) -> Option<String> {
-    let lines: Vec<_> = text.lines().take(usize::try_from(line).ok()?).collect();
+/// What is wrong with a text that cannot be read as YAML, with the job and the field of its line as far as they show.
+fn unreadable(text: &str, line: u64, message: &str) -> String {
+    let lines: Vec<_> = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX)).collect();
+    let Some(last) = lines.last().filter(|line| !line.trim().is_empty()) else { return message.to_owned() };
     let setting = |line: &&str| {
         let (name, value) = line.trim_start().trim_start_matches("- ").split_once(':')?;
         Some((name.trim().to_owned(), value.trim().to_owned()))
     };
-    let (name, value) = lines.last().and_then(setting)?;
-    let first = value.chars().next().filter(|first| "*&!@%`".contains(*first))?;
+    let mut told = String::new();
     // Its job's name stands above, from the line on that begins the job.
     let begins = lines.iter().rposition(|line| line.trim_start().starts_with("- ")).unwrap_or_default();
     let job = lines.iter().skip(begins).filter_map(setting).find(|(name, _)| name == "name");
-    let whose = job.map(|(_, job)| format!("job {job}: ")).unwrap_or_default();
-    Some(format!("{whose}{name}: a value that begins with {first} must be quoted: {name}: '{value}'"))
+    if let Some((_, job)) = job.filter(|_| last.starts_with([' ', '-'])) {
+        told += &format!("job {job}: ");
+    }
+    let known = |name: &String| OWN.contains(&name.as_str()) || DEFAULTS.contains(&name.as_str());
+    let Some((name, value)) = setting(last).filter(|(name, _)| known(name)) else { return told + message };
+    match value.chars().next().filter(|first| "*&!@%`{[".contains(*first)) {
+        Some(first) => {
+            told + &format!("{name}: a value that begins with {first} must be quoted: {name}: '{value}'")
+        }
+        None => told + &format!("{name}: {message}"),
+    }
 }
 
 /// The whole file.
@@ -337,19 +346,32 @@ jobs:
     }
 
     #[test]
-    fn a_schedule_without_quotes_is_told_what_it_lacks() {
-        for schedule in ["* * * * *", "*/5 * * * *", "@daily"] {
-            let text = format!(
-                "jobs:\n  - name: b\n    schedule: '@daily'\n    instruction: x\n  - name: a\n    schedule: {schedule}\n    instruction: x\n"
-            );
-            let first = &schedule[..1];
+    fn a_value_without_quotes_is_told_what_it_lacks() {
+        let with = |setting: &str| {
+            format!(
+                "jobs:\n  - name: b\n    schedule: '@daily'\n    instruction: x\n  - name: a\n    {setting}\n    model: x\n"
+            )
+        };
+        for (name, value) in [
+            ("schedule", "* * * * *"),
+            ("schedule", "*/5 * * * *"),
+            ("schedule", "@daily"),
+            ("instruction", "{workspace}"),
+            ("instruction", "{workspace} is to be looked at"),
+        ] {
+            let first = &value[..1];
             let told = format!(
-                "line 6: job a: schedule: a value that begins with {first} must be quoted: schedule: '{schedule}'"
+                "line 6: job a: {name}: a value that begins with {first} must be quoted: {name}: '{value}'"
             );
-            assert_eq!(faults(&text), [told]);
+            assert_eq!(faults(&with(&format!("{name}: {value}"))), [told]);
         }
-        let other = faults("jobs:\n  - name: [\n");
-        assert_eq!(other[0].matches("line ").count(), 1, "{other:?}");
+        let colon = &faults(&with("instruction: look: at this"))[0];
+        assert!(colon.starts_with("line 6: job a: instruction: "), "{colon}");
+        assert_eq!(colon.matches("line ").count(), 1, "{colon}");
+        let root = &faults("model: {x}\njobs:\n  - {name: a, schedule: '@daily', instruction: x}\n")[0];
+        assert!(root.starts_with("line 1: model: a value that begins with {"), "{root}");
+        let flow = &faults("jobs: [{name: a, schedule: *, instruction: x}]\n")[0];
+        assert!(flow.starts_with("line 1: ") && !flow.contains("jobs: "), "{flow}");
     }
 
     #[test]
