@@ -2,19 +2,16 @@ use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Job, Keep};
+use super::{CronMessage, Job, Keep, messages::Messages};
 use crate::surface::{outbox::Delivery, regular_file};
 
-/// Messages about jobs that are remembered, so that people can answer to them.
-const MESSAGES: usize = 200;
 /// So many bytes at the end of a job's file are looked at for its last line: the file itself grows for ever.
 const LAST_LINE: u64 = 64 << 10;
 /// A directory whose name is further in the future was not made by us, also not before the clock was set.
@@ -28,17 +25,7 @@ const JSON_LIMIT: u64 = 8 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     root: PathBuf,
-    /// Held while the messages are read, added to and written: several jobs may end at the same time.
-    telling: Arc<Mutex<()>>,
-}
-
-/// A message in Telegram that tells of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CronMessage {
-    pub(crate) chat_id: i64,
-    pub(crate) message_id: i32,
-    pub(crate) job: String,
-    pub(crate) history_dir: PathBuf,
+    messages: Messages,
 }
 
 /// The directory of one run, and what the next one is told of those before.
@@ -63,7 +50,7 @@ pub(super) struct Ended<'a> {
 
 impl History {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, telling: Arc::default() }
+        Self { messages: Messages::new(root.join("telegram_messages.json")), root }
     }
 
     /// Makes the directory of a run that begins at `now`.
@@ -137,25 +124,12 @@ impl History {
     /// When that cannot be written.
     pub(super) fn told(&self, directory: &Path, job: &str, delivery: &Delivery) -> io::Result<()> {
         write_json(&directory.join("telegram.json"), &serde_json::to_value(delivery)?)?;
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = self.messages();
-        all.extend(delivery.messages.iter().map(|message_id| CronMessage {
-            chat_id: delivery.chat,
-            message_id: *message_id,
-            job: job.to_owned(),
-            history_dir: directory.to_owned(),
-        }));
-        all.drain(..all.len().saturating_sub(MESSAGES));
-        write_json(&self.root.join("telegram_messages.json"), &serde_json::to_value(all)?)
+        self.messages.add(directory, job, delivery)
     }
 
     /// What a message in Telegram told of.
     pub(crate) fn message(&self, chat: i64, message: i32) -> Option<CronMessage> {
-        self.messages().into_iter().rev().find(|told| told.chat_id == chat && told.message_id == message)
-    }
-
-    fn messages(&self) -> Vec<CronMessage> {
-        read_json(&self.root.join("telegram_messages.json")).unwrap_or_default()
+        self.messages.find(chat, message)
     }
 
     /// The last line of a job's file; `None` also when it has more than 64 KiB.
@@ -248,12 +222,12 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&regular_file::read(path, JSON_LIMIT).ok()?).ok()
 }
 
 /// Whole or not at all: a reader never sees half of it.
-fn write_json(path: &Path, value: &Value) -> io::Result<()> {
+pub(super) fn write_json(path: &Path, value: &Value) -> io::Result<()> {
     regular_file::replace(path, format!("{value:#}\n").as_bytes())
 }
 
@@ -361,7 +335,7 @@ mod tests {
         for name in ["a.jsonl", "telegram_messages.json"] {
             pipe(&folder.path().join(name));
         }
-        assert_eq!((history.last("a"), history.messages()), (None, vec![]));
+        assert_eq!((history.last("a"), history.message(5, 7)), (None, None));
         let directory = history.begin(&job("9"), now, &Value::Null).unwrap();
         for name in ["stdout.log", "result.txt.new", "meta.json", "meta.json.new", "telegram.json.new"] {
             pipe(&directory.path.join(name));
@@ -388,37 +362,5 @@ mod tests {
             }
             assert_eq!(history.runs_of(&job(keep)).unwrap().len(), left, "{keep}");
         }
-    }
-
-    #[test]
-    fn the_latest_messages_are_remembered() {
-        let folder = tempfile::tempdir().unwrap();
-        let history = History::new(folder.path().to_owned());
-        for id in 0..150 {
-            let delivery = Delivery { chat: 5, messages: vec![2 * id, 2 * id + 1], failure: None };
-            history.told(folder.path(), "a", &delivery).unwrap();
-        }
-        assert_eq!(history.messages().len(), MESSAGES);
-        assert_eq!(history.message(5, 299).unwrap().job, "a");
-        assert!(history.message(5, 0).is_none() && history.message(6, 299).is_none());
-    }
-
-    #[test]
-    fn jobs_that_end_at_the_same_time_lose_no_message() {
-        let folder = tempfile::tempdir().unwrap();
-        let history = History::new(folder.path().to_owned());
-        std::thread::scope(|jobs| {
-            for job in 0..8 {
-                let (history, directory) = (history.clone(), folder.path().join(job.to_string()));
-                fs::create_dir(&directory).unwrap();
-                jobs.spawn(move || {
-                    for id in 0..20 {
-                        let delivery = Delivery { chat: job, messages: vec![id], failure: None };
-                        history.told(&directory, &job.to_string(), &delivery).unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(history.messages().len(), 8 * 20);
     }
 }

@@ -11,6 +11,7 @@ mod file;
 mod firing;
 mod history;
 mod job;
+mod messages;
 mod normalise;
 mod notice;
 mod schedule;
@@ -21,7 +22,8 @@ pub(crate) use control::{CronControl, CronList, CronRefusal, JobView};
 #[cfg(test)]
 use file::parse_jobs;
 pub(crate) use file::{CronFileError, read_jobs};
-pub(crate) use history::{CronMessage, History};
+pub(crate) use history::History;
 pub(crate) use job::{Job, Keep, Missed, Recipient};
+pub(crate) use messages::CronMessage;
 pub(crate) use schedule::Schedule;
 pub(crate) use scheduler::{CronSetup, Scheduler};
