@@ -3,22 +3,23 @@ use std::{
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 
-use super::runner::{Runner, not_remembered, stopped, unplannable};
+use super::{
+    reader_output::ReaderOutput,
+    runner::{Runner, not_remembered, stopped, unplannable},
+};
 use crate::{
     adapter::{OutputReader, Plan, ReadError, ReaderContext, Reading, RunFile},
-    process::{Flow, Limits, Output, Stop, Stream},
+    process::{Limits, Stop},
     run::{
-        AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Finish, Room, RunEvent,
+        AgentFault, EndedBy, EventSink, Exit, ExitStatus, Failure, FailureKind, Finish, RunEvent,
         SessionChoice, SessionId, SessionTotals, Usage, Verdict,
     },
-    store::EventLog,
     workspace::{Scratch, ScratchDir},
 };
 
@@ -130,10 +131,10 @@ impl Runner {
                 .or(config.idle_timeout)
                 .map(|idle| idle.max(plan.quiet.unwrap_or_default())),
         };
-        let mut output = ReaderOutput { reader, begun: &self.begins, log: &self.log };
+        let mut output = ReaderOutput::new(reader, &self.begins, &self.log);
         let supervised = config.pool.supervise(plan.launch, limits, &self.stop, &mut output).await;
         let attempted = match supervised {
-            Ok(exit) => match finish(output.reader, exit, &self.stop).await {
+            Ok(exit) => match finish(output.into_reader(), exit, &self.stop).await {
                 Ok(Ok(reading)) => read(reading, self.deadline(), limits.idle),
                 Ok(Err(error)) => {
                     let fault = FailureKind::Agent(AgentFault::Internal);
@@ -199,28 +200,6 @@ async fn finish(
         Ok(asked) = requests.wait_for(|requests| requests.reason.is_some()) => asked.reason,
     };
     timeout(READING_STOPPED, reading).await.map_err(|_late| reason.unwrap_or(EndedBy::Cancelled))
-}
-
-/// Gives the pipes' bytes to the adapter's reader.
-struct ReaderOutput<'a> {
-    reader: Box<dyn OutputReader>,
-    begun: &'a watch::Sender<bool>,
-    log: &'a Arc<EventLog>,
-}
-
-impl Output for ReaderOutput<'_> {
-    fn started(&mut self, pid: i32) {
-        tracing::debug!(pid, "agent started");
-        self.begun.send_replace(true);
-    }
-
-    fn feed(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
-        self.reader.feed(stream, bytes)
-    }
-
-    fn full(&self) -> Option<Room> {
-        self.log.full()
-    }
 }
 
 /// What the engine knows better than the reader: a run whose processes could not be killed or whose supervisor

@@ -6,6 +6,7 @@ mod events;
 mod gate;
 mod handle;
 mod probe;
+mod reader_output;
 mod references;
 mod runner;
 mod schema_run;

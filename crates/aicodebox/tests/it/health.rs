@@ -1,6 +1,7 @@
 //! The probes.
 
 use std::{
+    fs,
     os::unix::fs::PermissionsExt,
     thread,
     time::{Duration, Instant},
@@ -8,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::harness::{Finished, Server, eventually};
+use crate::harness::{EVENTS, Finished, Server, eventually};
 
 #[test]
 fn a_server_that_is_well_says_so() {
@@ -74,6 +75,26 @@ fn probes_do_not_wait_for_runs() {
         }
         std::fs::write(server.workspace().join("go"), "").unwrap();
     });
+}
+
+/// A worker that read such a line answered nobody else.
+#[test]
+fn heavy_probes_are_quick_while_long_lines_are_read() {
+    let server = Server::new().adapter(EVENTS).start();
+    let numbers = "0,".repeat(3_900_000);
+    let line = format!("{{\"notice\":\"n\",\"more\":[{numbers}0]}}\n");
+    fs::write(server.workspace().join("lines"), line.repeat(3) + "{\"done\":\"ok\"}\n").unwrap();
+    let mut slowest = Duration::ZERO;
+    thread::scope(|scope| {
+        let run = scope.spawn(|| server.run(json!({"prompt": "cat lines"})).status(200));
+        while !run.is_finished() {
+            let begun = Instant::now();
+            server.get("/healthz").status(200);
+            slowest = slowest.max(begun.elapsed());
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
 }
 
 /// One MCP run that takes long, one reader of a stream who does not read, and one answer of 200 MB, at the same time.
