@@ -59,7 +59,7 @@ fn what_is_no_schema_is_refused_before_anything_runs() {
     let message = refused["message"].as_str().unwrap();
     assert!(
         message
-            .ends_with("http://127.0.0.1:1/x.json: a reference that leads out of the schema is not followed"),
+            .contains("http://127.0.0.1:1/x.json: a reference that leads out of the schema is not followed"),
         "{message}"
     );
     // Whoever sent it by a header is told of the header, also when there are tools.
