@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 mod body;
 mod callers;
+mod check;
 mod complaint;
 pub(crate) mod cron;
 mod file_answer;

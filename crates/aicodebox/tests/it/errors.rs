@@ -103,6 +103,31 @@ fn a_path_out_of_the_root_is_a_bad_request() {
 }
 
 #[test]
+fn what_is_refused_leaves_no_directory() {
+    let server = Server::new().start();
+    let nonsense = json!({"type": "nonsense"});
+    for (more, status) in [
+        (json!({"jsonSchema": nonsense}), 422),
+        (json!({"images": ["a.png"]}), 400),
+        (json!({"timeoutSeconds": 0}), 422),
+    ] {
+        let mut body = json!({"prompt": "true", "workspace": "new/ghost"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.run(body).problem(status);
+        assert!(!server.workspace().join("new").exists(), "{more}");
+    }
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": nonsense}});
+    let tool = json!({"type": "function", "function": {"name": "x", "parameters": nonsense}});
+    for more in [json!({"response_format": format}), json!({"tools": [tool]})] {
+        let mut body = json!({"model": "small", "messages": [{"role": "user", "content": "true"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let named = [("x-aicodebox-workspace", "new/ghost")];
+        server.send("POST", "/v1/chat/completions", &named, Some(body.to_string())).status(400);
+        assert!(!server.workspace().join("new").exists(), "{more}");
+    }
+}
+
+#[test]
 fn a_body_that_is_no_json_or_too_long_is_refused() {
     let server = Server::new().env("AICODEBOX_API_MODE_MAX_BODY", "100KiB").start();
     for body in ["", "{", "[1", "5 5", "{\"prompt\": \"x\"} more", "prompt=x"] {

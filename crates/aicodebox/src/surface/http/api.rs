@@ -148,15 +148,19 @@ impl Api {
                 let path = workspace.join(image).canonicalize().ok()?;
                 (path.starts_with(&workspace) && path.is_file()).then_some(path)
             };
-            let checked = images.iter().enumerate().map(|(index, image)| {
-                inside(image).ok_or_else(|| {
-                    let field = format!("images[{index}]");
-                    Problem::field(StatusCode::BAD_REQUEST, &field, "is not a file in the workspace")
-                })
-            });
+            let checked = images
+                .iter()
+                .enumerate()
+                .map(|(index, image)| inside(image).ok_or_else(|| Self::no_image(index)));
             checked.collect()
         })
         .await
+    }
+
+    /// 400 for the image with this index.
+    pub(crate) fn no_image(index: usize) -> Problem {
+        let field = format!("images[{index}]");
+        Problem::field(StatusCode::BAD_REQUEST, &field, "is not a file in the workspace")
     }
 
     /// The record of a run; `None` also for what is no id.

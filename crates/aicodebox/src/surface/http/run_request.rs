@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use aicodebox_engine::run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy};
+use aicodebox_engine::{
+    run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy},
+    workspace::FileError,
+};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value};
@@ -13,7 +16,7 @@ use utoipa::{
 };
 
 use super::{Api, Problem};
-use crate::surface::{body::given, run_answer::Shape};
+use crate::surface::{body::given, check, run_answer::Shape};
 
 /// Longest limit that a caller may set.
 const MAX_LIMIT: Duration = Duration::from_secs(30 * 86_400);
@@ -176,18 +179,26 @@ impl RunBody {
             },
             raw: self.include_raw.unwrap_or_default(),
         };
+        let check = check::by_schema(self.json_schema.as_ref()).await;
+        let check = check.map_err(|wrong| Problem::unprocessable("jsonSchema", wrong))?;
+        let images = self.images.unwrap_or_default();
         let workspace = match (given(self.workspace), self.ephemeral.unwrap_or_default()) {
             (Some(_), true) => {
                 return Err(Problem::unprocessable("ephemeral", "cannot be combined with workspace"));
             }
             (None, true) => api.temporary_workspace().await?,
             (None, false) => api.root_workspace(),
-            (Some(path), false) => api
-                .workspace(path)
-                .await
-                .map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))?,
+            (Some(path), false) => {
+                // Not made for images that cannot be in it.
+                if !images.is_empty() && matches!(api.files().find(&path).await, Err(FileError::NotFound(_)))
+                {
+                    return Err(Api::no_image(0));
+                }
+                let found = api.workspace(path).await;
+                found.map_err(|error| Problem::field(StatusCode::BAD_REQUEST, "workspace", error))?
+            }
         };
-        let images = api.images(&workspace, self.images.unwrap_or_default()).await?;
+        let images = api.images(&workspace, images).await?;
         Ok(Asked {
             shape,
             request: RunRequest {
@@ -197,6 +208,7 @@ impl RunBody {
                 system_prompt: given(self.system_prompt),
                 append_system_prompt: given(self.append_system_prompt),
                 json_schema: self.json_schema,
+                check,
                 tools,
                 images,
                 extra_args,

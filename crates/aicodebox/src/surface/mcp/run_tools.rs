@@ -15,6 +15,7 @@ use super::{
 };
 use crate::surface::{
     body::given,
+    check,
     complaint::complaint,
     records::Records,
     run_answer::{RunAnswer, Shape},
@@ -91,6 +92,9 @@ impl Handler {
             None if arguments.no_continue.unwrap_or(true) => SessionChoice::Fresh { keep: false },
             None => SessionChoice::Continue,
         };
+        let json_schema = arguments.json_schema.map(schema).transpose()?;
+        let check = check::by_schema(json_schema.as_ref()).await;
+        let check = check.map_err(|wrong| format!("json_schema: {wrong}"))?;
         let request = RunRequest {
             session,
             detach,
@@ -99,7 +103,8 @@ impl Handler {
             effort: given(arguments.thinking),
             system_prompt: given(arguments.system_prompt),
             append_system_prompt: given(arguments.append_system_prompt),
-            json_schema: arguments.json_schema.map(schema).transpose()?,
+            json_schema,
+            check,
             ..RunRequest::new(arguments.prompt, self.workspace(arguments.workspace).await?, Origin::Mcp)
         };
         Ok(self.engine.start(request, WhenBusy::Wait).await?)

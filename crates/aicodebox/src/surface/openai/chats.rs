@@ -6,7 +6,7 @@ use std::{
 
 use aicodebox_engine::{
     engine::{RunHandle, WhenBusy},
-    run::{RunOutcome, RunRequest, Workspace},
+    run::{AnswerCheck, RunOutcome, RunRequest, Workspace},
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
@@ -20,12 +20,13 @@ use super::{
     request::ChatRequest,
     response::Head,
     stream::ChatStream,
+    tool_check::ToolCheck,
     translate::{self, Shape},
 };
 use crate::{
     config::{ApiConfig, ChatAsides, ChatWorkspace},
     fetch::Fetcher,
-    surface::http::Api,
+    surface::{check, http::Api},
 };
 
 const X_RUN_ID: HeaderName = HeaderName::from_static("x-aicodebox-run-id");
@@ -122,6 +123,7 @@ impl Chats {
             return Err(ApiError::invalid("x-aicodebox-extra-args", detail));
         }
         let model = models.choose(&request.model)?;
+        let check = check_of(request).await?;
         let temporary = translate::wants_temporary_workspace(request);
         let named = headers.workspace.take().filter(|_| !request.aside);
         let workspace = self.workspace(named, temporary).await?;
@@ -131,7 +133,8 @@ impl Chats {
             images::save(&request.images, &workspace, api.workspaces(), fetcher).await?
         };
         let (detach, no_tools) = (headers.detach, headers.no_tools.is_some());
-        let run = RunRequest { detach, ..self.plan(request, headers, model, workspace, images).await? };
+        let run =
+            RunRequest { detach, check, ..self.plan(request, headers, model, workspace, images).await? };
         let told = [Some(&run.prompt), run.system_prompt.as_ref(), run.append_system_prompt.as_ref()];
         let prompt_bytes = told.into_iter().flatten().map(String::len).sum();
         let started = api.engine().start(run, WhenBusy::Wait).await;
@@ -157,8 +160,7 @@ impl Chats {
         }
     }
 
-    /// The run of a request. Where there is a schema to be compiled, or a long conversation, that is no work for the
-    /// reactor.
+    /// The run of a request. Where there are tools to be told of, or a long conversation, that is no work for the reactor.
     async fn plan(
         &self,
         request: &Arc<ChatRequest>,
@@ -195,6 +197,20 @@ impl Chats {
         let Begun { handle, head, shape, prompt_bytes, headers: _ } = begun;
         ChatStream::new(self.0.api.engine().clone(), handle, &head, options, shape, prompt_bytes)
     }
+}
+
+/// What the answer has to pass.
+async fn check_of(request: &Arc<ChatRequest>) -> Result<Option<Arc<dyn AnswerCheck>>, ApiError> {
+    if !request.tools.callable() {
+        let check = check::by_schema(request.schema.as_ref()).await;
+        return check.map_err(|wrong| ApiError::invalid(request.schema_place, wrong));
+    }
+    let request = Arc::clone(request);
+    off_the_reactor(move || {
+        let check = ToolCheck::new(&request.tools, request.schema.as_ref(), request.schema_place)?;
+        Ok(Some(Arc::new(check) as Arc<dyn AnswerCheck>))
+    })
+    .await
 }
 
 async fn off_the_reactor<T: Send + 'static>(

@@ -2,7 +2,7 @@
 //! the run ends, and beside it lies what the agent is told and what the client gets. A file without its golden one
 //! gets it written, and the test fails that once.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use aicodebox_engine::{
     adapter::{AdapterInfo, Capabilities, Capability},
@@ -20,6 +20,7 @@ use super::{
     models::Models,
     request::ChatRequest,
     response::{Answer, Completion, Head, UsagePart},
+    tool_check::ToolCheck,
     translate::{Shape, translate},
 };
 use crate::config::ChatAsides;
@@ -121,7 +122,11 @@ fn run_of(case: &Case) -> Result<(ChatRequest, RunRequest), ApiError> {
         })
         .collect();
     let workspace = Workspace { path: "/w".into(), root: true, guard: None };
-    let run = translate(&request, headers, &agent, model, workspace, &images)?;
+    let mut run = translate(&request, headers, &agent, model, workspace, &images)?;
+    if request.tools.callable() {
+        run.check =
+            Some(Arc::new(ToolCheck::new(&request.tools, request.schema.as_ref(), request.schema_place)?));
+    }
     Ok((request, run))
 }
 

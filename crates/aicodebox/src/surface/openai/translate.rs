@@ -1,13 +1,12 @@
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use aicodebox_engine::{
     adapter::{AdapterInfo, Capability},
-    run::{AnswerCheck, Origin, RunRequest, SessionChoice, SessionId, ToolPolicy, Workspace},
+    run::{Origin, RunRequest, SessionChoice, SessionId, ToolPolicy, Workspace},
 };
 
 use super::{
     error::ApiError, headers::Headers, images::SavedImage, message::Message, prompt, request::ChatRequest,
-    tool_check::ToolCheck,
 };
 use crate::surface::run_answer;
 
@@ -45,10 +44,10 @@ pub(crate) fn wants_temporary_workspace(request: &ChatRequest) -> bool {
     request.aside || request.schema.is_some() || !request.tools.offered.is_empty()
 }
 
-/// The run that a chat asks for. Compiles schemas: not for the reactor.
+/// The run that a chat asks for, without the check of its answer.
 ///
 /// # Errors
-/// 400 for a tool's or an answer's schema that is not usable.
+/// 400 for what the agent has no way for.
 pub(crate) fn translate(
     request: &ChatRequest,
     headers: Headers,
@@ -123,10 +122,7 @@ pub(crate) fn translate(
         // For those who fetch the result of a chat that they left.
         run.note = run_answer::Shape { verbose: true, schema: true, ..Default::default() }.to_note();
     }
-    if callable {
-        let check = ToolCheck::new(&request.tools, request.schema.as_ref(), request.schema_place)?;
-        run.check = Some(Arc::new(check) as Arc<dyn AnswerCheck>);
-    } else {
+    if !callable {
         run.json_schema = request.schema.clone();
     }
     if shows_images {

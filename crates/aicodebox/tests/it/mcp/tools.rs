@@ -72,8 +72,11 @@ fn a_prompt_is_run_and_a_failure_is_told_to_the_model() {
         );
         let schema = json!({"type": "nonsense"});
         assert!(
-            client.bad("run_prompt", json!({"prompt": "true", "json_schema": schema})).contains("Schema")
+            client
+                .bad("run_prompt", json!({"prompt": "true", "json_schema": schema, "workspace": "ghost"}))
+                .contains("Schema")
         );
+        assert!(!server.workspace().join("ghost").exists());
     }
     // F11, M26: the agent's FIFO holds nobody up.
     let client = Client::of(&server, Revision::Of2025);
