@@ -1,10 +1,7 @@
-use std::sync::LazyLock;
-
 use aicodebox_engine::{
     run::{Failure, FailureKind, RunOutcome, Workspace},
     workspace::{Files, Workspaces},
 };
-use regex::Regex;
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -17,9 +14,10 @@ const FILES: usize = 10;
 /// Bytes of an agent's standard error that people are shown.
 const STDERR_SHOWN: usize = 1_500;
 
-#[expect(clippy::unwrap_used, reason = "the pattern is right, or no test passes")]
-static TAG: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\[SEND_FILE:\s*([^\]\n]{1,4096}?)\s*\]").unwrap());
+/// Begin of a tag that sends a file.
+const TAG: &str = "[SEND_FILE:";
+/// Bytes of a path in a tag.
+const PATH_LIMIT: usize = 4_096;
 
 /// An agent's answer as people get it: its text without the tags that send files, and the files.
 #[derive(Debug)]
@@ -70,11 +68,34 @@ impl Answer {
 
 /// An answer's text as it is shown, the same as Markdown, and what its tags name. Takes seconds for megabytes.
 fn read(markdown: &str) -> (RichText, String, Vec<String>) {
-    let paths: Vec<_> =
-        TAG.captures_iter(markdown).filter_map(|found| Some(found.get(1)?.as_str().to_owned())).collect();
-    let source =
-        if paths.is_empty() { markdown.to_owned() } else { TAG.replace_all(markdown, "").trim().to_owned() };
+    let (mut source, mut paths) = (String::with_capacity(markdown.len()), Vec::new());
+    let mut rest = markdown;
+    while let Some((before, after)) = rest.split_once(TAG) {
+        source.push_str(before);
+        rest = after;
+        match path(after) {
+            Some((path, after)) => {
+                paths.push(path.to_owned());
+                rest = after;
+            }
+            None => source.push_str(TAG),
+        }
+    }
+    source.push_str(rest);
+    if !paths.is_empty() {
+        source = source.trim().to_owned();
+    }
     (render(&source), source, paths)
+}
+
+/// The path in a tag that has begun, and what comes after the tag.
+fn path(text: &str) -> Option<(&str, &str)> {
+    // No further than a path may be long: an answer may begin a hundred thousand tags and end none.
+    let near = (0..4).find_map(|less| text.get(..PATH_LIMIT - less)).unwrap_or(text);
+    let (path, _) = near.split_once(']')?;
+    let after = text.get(path.len() + 1..)?;
+    let path = path.trim();
+    (!path.is_empty() && !path.contains('\n')).then_some((path, after))
 }
 
 /// A file of a workspace, to be sent.
@@ -154,6 +175,31 @@ mod tests {
         for path in ["../other/secret.txt", "link", "/etc/passwd"] {
             assert!(answer.text.text().contains(&format!("⚠ {path} was not sent")), "{:?}", answer.text);
         }
+    }
+
+    #[test]
+    fn tags_are_found_wherever_they_are_and_only_whole_ones() {
+        let tags = |text: &str| (read(text).2.join(","), read(text).1);
+        for (text, paths, rest) in [
+            ("a [SEND_FILE:b c] d", "b c", "a  d"),
+            ("[SEND_FILE: \n é.png \n]", "é.png", ""),
+            ("[SEND_FILE: a[SEND_FILE: b]", "a[SEND_FILE: b", ""),
+            (
+                "[SEND_FILE: a\nb] [SEND_FILE: ] [SEND_FILE:c",
+                "",
+                "[SEND_FILE: a\nb] [SEND_FILE: ] [SEND_FILE:c",
+            ),
+        ] {
+            assert_eq!(tags(text), (paths.to_owned(), rest.to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn tags_that_never_end_take_no_time() {
+        let text = format!("`{}`", "[SEND_FILE:".repeat(20_000));
+        let begun = std::time::Instant::now();
+        assert!(read(&text).2.is_empty());
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 
     #[tokio::test]
