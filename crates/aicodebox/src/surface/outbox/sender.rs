@@ -92,7 +92,7 @@ impl Outbox {
             () = self.deliver(letter, &mut report) => {}
             () = stop => report.failures.push("it was stopped".to_owned()),
         }
-        let Report { messages, mut failures } = report;
+        let Report { messages, mut failures, .. } = report;
         failures.dedup();
         let failure = (!failures.is_empty()).then(|| failures.join("; "));
         if let Some(error) = &failure {
@@ -107,13 +107,8 @@ impl Outbox {
         let (chunks, document) = letter.messages();
         let mut files = letter.files;
         files.extend(document);
-        // A letter that nobody can get is not tried again for each of its parts.
-        let mut over = false;
         let last = chunks.len().saturating_sub(1);
         for (index, chunk) in chunks.iter().enumerate() {
-            if over {
-                break;
-            }
             // The first answers, the last has the buttons.
             let manner = Manner {
                 reply_to: letter.manner.reply_to.filter(|_| index == 0),
@@ -121,25 +116,17 @@ impl Outbox {
                 urgent: letter.manner.urgent,
                 buttons: letter.manner.buttons.clone().filter(|_| index == last),
             };
-            match self.message(letter.to, chunk, &manner).await {
-                Ok(id) => report.messages.push(id),
-                Err(error) => {
-                    over = !matches!(error, TelegramError::Refused(_));
-                    report.failures.push(error.to_string());
-                }
+            report.note(self.message(letter.to, chunk, &manner).await, "");
+            if report.over {
+                break;
             }
         }
         for file in &files {
-            if over {
+            if report.over {
                 report.failures.push(format!("{} was not sent", file.name));
-                continue;
-            }
-            match self.file(letter.to, file).await {
-                Ok(id) => report.messages.push(id),
-                Err(error) => {
-                    over = !matches!(error, TelegramError::Refused(_));
-                    report.failures.push(format!("{} could not be sent: {error}", file.name));
-                }
+            } else {
+                let what = format!("{} could not be sent: ", file.name);
+                report.note(self.file(letter.to, file).await, &what);
             }
         }
     }
@@ -271,6 +258,20 @@ impl Outbox {
 struct Report {
     messages: Vec<i32>,
     failures: Vec<String>,
+    /// Nothing more can arrive: it is not tried again with each part.
+    over: bool,
+}
+
+impl Report {
+    fn note(&mut self, sent: Result<i32, TelegramError>, what: &str) {
+        match sent {
+            Ok(id) => self.messages.push(id),
+            Err(error) => {
+                self.over = !matches!(error, TelegramError::Refused(_));
+                self.failures.push(format!("{what}{error}"));
+            }
+        }
+    }
 }
 
 /// What one call sends.

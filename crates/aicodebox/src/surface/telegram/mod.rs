@@ -13,6 +13,7 @@ mod overrides;
 mod picker;
 mod poll;
 mod progress;
+mod purpose;
 mod reply;
 mod settings;
 mod turn;
