@@ -22,6 +22,7 @@ mod message;
 mod output;
 mod pipes;
 mod pool;
+mod pump;
 mod running;
 mod socket;
 mod stop;
