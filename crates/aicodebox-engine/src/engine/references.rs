@@ -33,7 +33,7 @@ impl<'s> References<'s> {
         match value {
             Value::Object(fields) => fields.iter().try_for_each(|(key, field)| {
                 match (key.as_str(), field.as_str()) {
-                    ("$ref" | "$dynamicRef" | "$recursiveRef", Some(name)) => named.push(name),
+                    (key, Some(name)) if refers(key) => named.push(name),
                     ("$anchor" | "$dynamicAnchor", Some(name)) => _ = self.anchors.insert(name, value),
                     ("$id" | "id", Some(id)) if id.starts_with('#') => {
                         self.anchors.insert(id.trim_start_matches('#'), value);
@@ -76,8 +76,7 @@ impl<'s> References<'s> {
         let mut within = |value: &Value| self.unfolded(value, known, depth + 1);
         let parts = match value {
             Value::Object(fields) => fields.iter().fold(0, |sum: u64, (key, field)| {
-                let refers = matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef");
-                let target = field.as_str().filter(|_| refers).and_then(|name| self.target(name));
+                let target = field.as_str().filter(|_| refers(key)).and_then(|name| self.target(name));
                 sum.saturating_add(within(target.unwrap_or(field)))
             }),
             Value::Array(items) => items.iter().fold(0, |sum: u64, item| sum.saturating_add(within(item))),
@@ -87,4 +86,9 @@ impl<'s> References<'s> {
         known.insert(value, count);
         count
     }
+}
+
+/// Whether what stands at this key of a schema names another place.
+fn refers(key: &str) -> bool {
+    matches!(key, "$ref" | "$dynamicRef" | "$recursiveRef")
 }

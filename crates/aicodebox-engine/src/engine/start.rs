@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -98,7 +97,12 @@ impl Engine {
         })?;
         let check = match (request.check.clone(), request.json_schema.clone()) {
             (Some(check), _) => Some(check),
-            (None, Some(source)) => Some(Arc::new(compile(source).await?) as Arc<dyn AnswerCheck>),
+            (None, Some(source)) => {
+                let schema = Schema::compile_aside(source).await.map_err(|wrong| {
+                    Failure::new(FailureKind::Invalid { field: "json_schema".into() }, wrong)
+                })?;
+                Some(Arc::new(schema) as Arc<dyn AnswerCheck>)
+            }
             (None, None) => None,
         };
         if check.is_some() && !self.0.can_check() {
@@ -208,15 +212,4 @@ impl Engine {
         };
         !request.workspace.ephemeral() && (!request.workspace.root || continues)
     }
-}
-
-/// Off the reactor: a schema may be large.
-async fn compile(source: Value) -> Result<Schema, Failure> {
-    let compiled = tokio::task::spawn_blocking(move || Schema::compile(source)).await;
-    compiled.unwrap_or_else(|error| Err(error.to_string())).map_err(|wrong| {
-        Failure::new(
-            FailureKind::Invalid { field: "json_schema".into() },
-            format!("the JSON Schema is not usable: {wrong}"),
-        )
-    })
 }

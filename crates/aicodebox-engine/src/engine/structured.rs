@@ -1,9 +1,8 @@
 use std::{borrow::Cow, collections::HashMap, fmt, sync::Arc};
 
-use jsonschema::{
-    Draft, PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind,
-};
+use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use super::references::References;
 use crate::run::AnswerCheck;
@@ -55,8 +54,19 @@ impl Schema {
         if source.get("$schema").is_none() {
             options = options.with_draft(Draft::Draft202012);
         }
-        let validator = options.build(&source).map_err(|error| short(&unusable(&error)))?;
+        let validator = options.build(&source).map_err(|error| short(&error.to_string()))?;
         Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
+    }
+
+    /// [`Self::compile`] off the reactor: a schema may be large.
+    ///
+    /// # Errors
+    /// As there, as a sentence.
+    pub async fn compile_aside(source: Value) -> Result<Self, String> {
+        let compiled = spawn_blocking(move || Self::compile(source)).await;
+        compiled
+            .unwrap_or_else(|error| Err(error.to_string()))
+            .map_err(|wrong| format!("the JSON Schema is not usable: {wrong}"))
     }
 
     /// The schema as it was given.
@@ -89,17 +99,6 @@ impl Schema {
         let more = errors.count();
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         Some(format!("{place}: {}{more}", short(&first.to_string())))
-    }
-}
-
-/// What is wrong with a schema.
-fn unusable(error: &ValidationError<'_>) -> String {
-    match error.kind() {
-        // The library would have its own features switched on.
-        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
-            format!("{uri}: a reference that leads out of the schema is not followed")
-        }
-        _ => error.to_string(),
     }
 }
 

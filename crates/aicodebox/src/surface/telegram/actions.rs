@@ -22,8 +22,8 @@ use crate::surface::{
 const SHOWN: usize = 1_500;
 
 impl Bot {
-    /// Carries a command out, which came in this update. What it changes is changed when this returns; what it says is said meanwhile, so that
-    /// nobody else waits for it.
+    /// Carries a command out, which came in this update. What it changes is changed when this returns; what it says is
+    /// said meanwhile, so that nobody else waits for it.
     pub(super) async fn command(&self, update: u32, incoming: Incoming, command: Command) {
         let place = incoming.place;
         let text = match command {
